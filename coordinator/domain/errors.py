@@ -8,7 +8,7 @@ CoordinatorError
 ├── StoreError            Redis
 │   ├── StoreUnavailable (retry), StoreMisconfigured, OutcomeUnknown (look, then decide)
 ├── UsageError            the call can't work as it was made
-│   ├── SessionUnknown, SessionClosed, InvalidId, MessageNotPending, ConflictingRepeat, InboxFull, MessageTooLarge
+│   ├── SessionUnknown, SessionClosed, InvalidId, MessageNotPending, ConflictingRepeat, InboxFull, MessageTooLarge, MessageInvalid
 │   ├── UnknownStep, QuestionClosed, ResetFailed, Reentry, AgentInvalid, SettingsError, NotAvailable
 └── ScriptContractError   a bug
 
@@ -125,6 +125,10 @@ class InboxFull(UsageError):
 
 class MessageTooLarge(UsageError):
     """Raised when a message's body is over the limit in bytes of UTF-8."""
+
+
+class MessageInvalid(UsageError):
+    """Raised when a message's body is empty, or text that UTF-8 can't carry."""
 
 
 class UnknownStep(UsageError):

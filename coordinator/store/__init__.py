@@ -1,1 +1,1 @@
-"""All that speaks to Redis; nothing else in the coordinator imports its client."""
+"""Redis and the queue: the only package of the coordinator that imports them."""

@@ -1,0 +1,54 @@
+"""The events on a partition's stream. Each entry is flat text, one field a stream field, `type` first."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+
+class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
+    session_id: str
+    execution_id: str
+    worker_id: str
+    reason: str
+    at_ms: int
+
+
+class AgentReady(_Event, frozen=True, kw_only=True, tag="agent.ready"):
+    """A numbered turn has ended. Written once by the script that ended it; it names that turn for ever."""
+
+    generation: int
+    claim_id: str
+    turn: int
+    attempt: int
+    cancel_kind: str = ""
+    step_entry: str = ""
+
+
+class AgentBootReady(_Event, frozen=True, kw_only=True, tag="agent.boot_ready"):
+    """An execution is up, started or restored. It ends no turn and settles nothing."""
+
+
+class AgentFailed(_Event, frozen=True, kw_only=True, tag="agent.failed"):
+    """An execution could not be started."""
+
+
+class AgentLost(_Event, frozen=True, kw_only=True, tag="agent.lost"):
+    """An execution's lease ran out, or its agent never took the prompt; it is never used again."""
+
+
+class AgentStopped(_Event, frozen=True, kw_only=True, tag="agent.stopped"):
+    """An execution was given up by its worker."""
+
+
+Event: TypeAlias = AgentReady | AgentBootReady | AgentFailed | AgentLost | AgentStopped
+
+
+def decode(fields: dict[str, str]) -> Event:
+    """One stream entry as an event.
+
+    Raises `msgspec.ValidationError` for an unknown type, a missing field or a number that is none; unknown
+    further fields are ignored, so that older replicas can read what newer scripts write.
+    """
+    return msgspec.convert(fields, type=Event, strict=False)

@@ -1,0 +1,153 @@
+"""The structs that cross the public interface. Names are those of the JSON output and of redis-cli."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+ListName = Literal["next-turn", "next-step"]
+Placement = Literal["started", "latched", "parked", "queued"]
+OnBusy = Literal["enqueue", "steer", "reject"]
+Lifecycle = Literal["open", "closing", "closed"]
+
+
+class SessionPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """How one session treats settlement and failures. Chosen by `open`, changed by opening again."""
+
+    settlement: Literal["required", "none"] = "required"
+    """`required`: the next turn waits until a replica settled the last one. `none`: a finish settles itself."""
+    lost_turns: Literal["fail", "retry"] = "fail"
+    """What becomes of a turn that the agent accepted and whose worker died."""
+    retries: int = 3
+    """How many attempts a message gets under `lost_turns="retry"`, and before an unaccepted one is parked."""
+    after_error: Literal["park", "continue"] = "park"
+    """Whether an `error` or `blocked` end parks what is queued."""
+    on_handler_failure: Literal["continue", "park"] = "continue"
+    """Whether a settlement that was given up parks what is queued."""
+
+
+class Ownership(msgspec.Struct, frozen=True):
+    """The triple that proves whose prompt it is. All three are compared wherever one of them matters."""
+
+    execution_id: str
+    generation: int
+    claim_id: str
+
+
+class Message(msgspec.Struct, frozen=True):
+    """A message as a turn receives it."""
+
+    message_id: str
+    list: ListName
+    kind: str
+    attempt: int
+    """0 the first time; one more for every time it was put back in line."""
+    body: str
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer of every call that inserts a message."""
+
+    message_id: str
+    sequence: int
+    duplicate: bool
+    """True for a repeat: nothing was inserted and the other fields are the first call's."""
+    placement: Placement
+    """`started`: this call started the driver. `latched`: it runs after what is in the way.
+    `parked`: non-waking on an idle session, or the session is closing. `queued`: all else."""
+
+
+class InboxEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A pending or in-flight message, as `snapshot` shows it."""
+
+    message_id: str
+    sequence: int
+    list: ListName
+    wake: bool
+    awake: bool
+    """True while it is pending, waking and above the park mark: such a message restarts the session."""
+    kind: str
+    attempt: int
+    sender: str
+    body: str
+
+
+class Inbox(msgspec.Struct, frozen=True, kw_only=True):
+    """The two pending lists and the messages of the open turn, each in order."""
+
+    next_turn: tuple[InboxEntry, ...] = ()
+    next_step: tuple[InboxEntry, ...] = ()
+    in_flight: tuple[InboxEntry, ...] = ()
+
+
+class Deadline(msgspec.Struct, frozen=True):
+    """Something that ends by itself. `at_ms` is on the server's clock."""
+
+    kind: str
+    at_ms: int
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole record and inbox of a session, read at one moment."""
+
+    session_id: str
+    lifecycle: Lifecycle
+    status: Literal["idle", "running"]
+    phase: Literal["idle", "running", "maintenance"]
+    policy: SessionPolicy
+    turn: int
+    """The number of the newest turn; 0 before the first."""
+    generation: int
+    """The number of the newest prompt; it never goes down or repeats."""
+    open_turn: int
+    """The turn that is open now; 0 when none is."""
+    attempt: int
+    accepted: bool
+    """True once the agent took the open prompt."""
+    activity: str
+    execution_id: str
+    execution_status: Literal["none", "starting", "ready", "running", "failed"]
+    worker_id: str
+    resume_token: str
+    unsettled_turn: int
+    last_reason: str
+    handler_failures: int
+    cancel_pending: bool
+    cancel_revision: int
+    reset_pending: bool
+    step: str
+    entering: str
+    pending_move: str
+    question: str
+    sequence: int
+    park_mark: int
+    waiting_for: str
+    """Empty, or what holds up the next turn: placement, start, settlement, guard, reset, entry, question."""
+    guard_owner: str
+    guard_number: int
+    guard_ms: int
+    """Milliseconds until the guard's lease ends; 0 when it is free."""
+    suspects: tuple[str, ...]
+    deadlines: tuple[Deadline, ...]
+    opened_ms: int
+    status_ms: int
+    inbox: Inbox
+
+
+class LogEntry(msgspec.Struct, frozen=True):
+    """One entry of a session's log. `fields` is text to text, `type` left out."""
+
+    id: str
+    type: str
+    fields: dict[str, str]
+
+
+class TurnResult(msgspec.Struct, frozen=True, kw_only=True):
+    """How a turn ended, as its log tells."""
+
+    turn: int
+    generation: int
+    reason: str
+    text: str
+    error: str

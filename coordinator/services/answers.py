@@ -1,0 +1,53 @@
+"""The one place where a script's word becomes an error."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator.domain.errors import (
+    ConflictingRepeat,
+    CoordinatorError,
+    GuardBusy,
+    GuardLost,
+    InboxFull,
+    ScriptContractError,
+    SessionBusy,
+    SessionClosed,
+    SessionUnknown,
+    Superseded,
+)
+from coordinator.domain.verdicts import Verdict
+
+if TYPE_CHECKING:
+    from coordinator.store.store import Reply
+
+
+def refusal(reply: Reply, session_id: str, *, message_id: str = "") -> CoordinatorError:
+    """The error that a refusing reply means to a caller; its sentence says what to do."""
+    details = reply.details
+    match reply.word:
+        case Verdict.NO_SESSION:
+            return SessionUnknown(f"There is no session {session_id!r}; open it first.")
+        case Verdict.CLOSED:
+            return SessionClosed(f"Session {session_id!r} is closed; use another session id.")
+        case Verdict.BUSY:
+            return SessionBusy(f"Session {session_id!r} is busy ({details[0]}); wait for it, or send with on_busy=enqueue.")
+        case Verdict.FULL:
+            return InboxFull(
+                f"The inbox of session {session_id!r} is full: {details[0]} messages, {details[1]} bytes are pending "
+                "(COORDINATOR_MAX_INBOX, COORDINATOR_MAX_INBOX_BYTES); wait until the agent has taken some."
+            )
+        case Verdict.CONFLICT:
+            return ConflictingRepeat(
+                f"Message id {message_id!r} was used in session {session_id!r} with another text or other options; "
+                "use a new id for a new message."
+            )
+        case Verdict.GUARD_BUSY:
+            owner, ms = details[1], int(details[0])
+            return GuardBusy(f"The guard of session {session_id!r} is held by {owner} for up to {ms} ms.", owner, ms)
+        case Verdict.GUARD_LOST:
+            return GuardLost(f"The guard of session {session_id!r} was lost; nothing was changed. Take it again.")
+        case Verdict.SUPERSEDED | Verdict.STALE:
+            return Superseded(f"Session {session_id!r} has another owner by now; nothing was changed.")
+        case _:
+            return ScriptContractError(f"An answer that its caller can't mean anything to: {reply.word} {details}")

@@ -1,0 +1,158 @@
+"""A session at one moment: its record, inbox, guard and deadlines, read in one transaction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from coordinator.domain.errors import SessionUnknown
+from coordinator.domain.records import Deadline, Inbox, InboxEntry, SessionPolicy, Snapshot
+from coordinator.services.deadlines import KINDS
+
+if TYPE_CHECKING:
+    from coordinator.store.store import Store
+
+_LIVE = frozenset({"ready", "running"})
+
+
+class Snapshots:
+    """Reading. Nothing here writes."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def read(self, session_id: str) -> Snapshot:
+        """The whole session. Raises SessionUnknown, StoreUnavailable, StoreMisconfigured."""
+        keys = self._store.keys.session(session_id)
+        async with self._store.transaction() as pipe:
+            pipe.hgetall(keys["session"])
+            pipe.lrange(keys["next_turn"], 0, -1)
+            pipe.lrange(keys["next_step"], 0, -1)
+            pipe.lrange(keys["in_flight"], 0, -1)
+            pipe.hgetall(keys["messages"])
+            pipe.hgetall(keys["message_info"])
+            pipe.hgetall(keys["guard"])
+            pipe.pttl(keys["guard"])
+            pipe.smembers(keys["suspects"])
+            pipe.zmscore(keys["deadlines"], [f"{kind}:{session_id}" for kind in KINDS])
+            pipe.time()
+            found = await self._store.execute(pipe)
+        if not found[0]:
+            msg = f"There is no session {session_id!r}; open it first."
+            raise SessionUnknown(msg)
+        return _snapshot(session_id, found)
+
+    async def is_idle(self, session_id: str) -> bool:
+        """Whether nothing runs, nothing waits for settlement, and, once closing, the session is closed.
+
+        Raises SessionUnknown, StoreUnavailable, StoreMisconfigured.
+        """
+        key = self._store.keys.session(session_id)["session"]
+        phase, lifecycle, unsettled = await self._store.fields(key, "phase", "lifecycle", "unsettled_claim")
+        if lifecycle is None:
+            msg = f"There is no session {session_id!r}; open it first."
+            raise SessionUnknown(msg)
+        return phase == "idle" and not unsettled and lifecycle != "closing"
+
+
+def _snapshot(session_id: str, found: list[Any]) -> Snapshot:
+    record, next_turn, next_step, in_flight, bodies, infos, guard, guard_ms, suspects, scores, time = found
+    fields = _Fields(record)
+    now_ms = time[0] * 1000 + time[1] // 1000
+    deadlines = tuple(
+        Deadline(kind, int(score)) for kind, score in zip(KINDS, scores, strict=True) if score is not None
+    )
+    mark = fields.number("park_mark")
+
+    def entries(ids: list[str], *, pending: bool) -> tuple[InboxEntry, ...]:
+        return tuple(_entry(one, infos.get(one, ""), bodies.get(one, ""), mark if pending else None) for one in ids)
+
+    phase = fields.text("phase")
+    return Snapshot(
+        session_id=session_id,
+        lifecycle=cast("Any", fields.text("lifecycle")),
+        status="running" if phase == "running" else "idle",
+        phase=cast("Any", phase),
+        policy=SessionPolicy(
+            settlement=cast("Any", fields.text("settlement")),
+            lost_turns=cast("Any", fields.text("lost_turns")),
+            retries=fields.number("retries"),
+            after_error=cast("Any", fields.text("after_error")),
+            on_handler_failure=cast("Any", fields.text("on_handler_failure")),
+        ),
+        turn=fields.number("turn"),
+        generation=fields.number("generation"),
+        open_turn=fields.number("open_turn"),
+        attempt=fields.number("open_attempt"),
+        accepted=fields.text("open_accepted") == "1",
+        activity=fields.text("activity"),
+        execution_id=fields.text("execution_id"),
+        execution_status=cast("Any", fields.text("execution_status") or "none"),
+        worker_id=fields.text("worker_id"),
+        resume_token=fields.text("resume_token"),
+        unsettled_turn=fields.number("unsettled_turn"),
+        last_reason=fields.text("last_reason"),
+        handler_failures=fields.number("handler_failures"),
+        cancel_pending=bool(fields.text("cancel_id")),
+        cancel_revision=fields.number("cancel_revision"),
+        reset_pending=bool(fields.text("reset_id")),
+        step=fields.text("step"),
+        entering=fields.text("entering"),
+        pending_move=fields.text("pending_move"),
+        question=fields.text("question_id"),
+        sequence=fields.number("sequence"),
+        park_mark=mark,
+        waiting_for=_waiting_for(fields, deadlines, now_ms, guarded=bool(guard)),
+        guard_owner=guard.get("owner", ""),
+        guard_number=int(guard.get("number", 0)),
+        guard_ms=max(0, guard_ms),
+        suspects=tuple(sorted(suspects)),
+        deadlines=deadlines,
+        opened_ms=fields.number("opened_ms"),
+        status_ms=fields.number("status_ms"),
+        inbox=Inbox(
+            next_turn=entries(next_turn, pending=True),
+            next_step=entries(next_step, pending=True),
+            in_flight=entries(in_flight, pending=False),
+        ),
+    )
+
+
+class _Fields:
+    """The record, an absent field being empty or 0."""
+
+    def __init__(self, record: dict[str, str]) -> None:
+        self._record = record
+
+    def text(self, name: str) -> str:
+        return self._record.get(name, "")
+
+    def number(self, name: str) -> int:
+        return int(self._record.get(name) or 0)
+
+
+def _entry(message_id: str, info: str, body: str, mark: int | None) -> InboxEntry:
+    sequence, wake, name, kind, attempt, _guard, _digest, sender = (info or "0 0 next-turn unknown 0 0 - -").split(" ")
+    return InboxEntry(
+        message_id=message_id,
+        sequence=int(sequence),
+        list=cast("Any", name),
+        wake=wake == "1",
+        awake=wake == "1" and mark is not None and int(sequence) > mark,
+        kind=kind,
+        attempt=int(attempt),
+        sender=sender,
+        body=body,
+    )
+
+
+def _waiting_for(fields: _Fields, deadlines: tuple[Deadline, ...], now_ms: int, *, guarded: bool) -> str:
+    if fields.text("phase") != "running" or fields.text("open_claim"):
+        return ""
+    leased = any(one.kind == "lease" and one.at_ms > now_ms for one in deadlines)
+    if fields.text("execution_status") == "starting":
+        return "start"
+    if not fields.text("activity_execution") and not (leased and fields.text("execution_status") in _LIVE):
+        return "placement"
+    if fields.text("unsettled_claim"):
+        return "settlement"
+    return "guard" if guarded else ""

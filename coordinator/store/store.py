@@ -1,0 +1,141 @@
+"""The one door to Redis for everything that changes a session: calling a script, safely repeated."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import redis.exceptions
+from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random_exponential
+
+from coordinator.domain.errors import OutcomeUnknown, ScriptContractError
+from coordinator.domain.verdicts import Verdict
+from coordinator.store.connections import translate
+from coordinator.store.faults import is_transient, was_sent
+from coordinator.store.keys import GROUP, Keys
+from coordinator.store.scripts import load_all
+
+if TYPE_CHECKING:
+    from redis.asyncio import Redis
+    from redis.asyncio.client import Pipeline
+
+    from coordinator.settings import Settings
+    from coordinator.store.scripts import Script
+
+PATIENCE = 10.0
+"""Seconds for which a call is repeated while Redis does not answer."""
+_MILLISECONDS = ("lease", "placement", "settlement", "acceptance", "guard_ttl", "retention_idle", "retention_closed", "receipts")
+
+
+class Reply(NamedTuple):
+    """A script's answer."""
+
+    word: Verdict
+    details: list[Any]
+
+
+class Store:
+    """Scripts, keys and settings over one coordination client, which decodes replies to text."""
+
+    def __init__(self, redis: Redis, settings: Settings, *, patience: float = PATIENCE) -> None:
+        self.redis = redis
+        self.settings = settings
+        self.keys = Keys(settings.namespace, settings.partitions)
+        self._patience = patience
+        self._scripts = load_all()
+        self._common: dict[str, str | int] = {
+            "channels": self.keys.channels,
+            "group": GROUP,
+            "max_log": settings.max_log,
+            "max_inbox": settings.max_inbox,
+            "max_inbox_bytes": settings.max_inbox_bytes,
+            "start_ms": _ms(settings.start_timeout),
+            "suspect_ms": _ms(settings.self_stop + settings.lease),
+            **{f"{name}_ms": _ms(getattr(settings, name)) for name in _MILLISECONDS},
+        }
+
+    async def call(self, name: str, session_id: str, /, **args: str | int) -> Reply:
+        """Run a script for a session: its keys by name, its arguments from `args` or else from the settings.
+
+        A call whose reply is lost is repeated, since every script recognises its own repeat.
+        Raises StoreUnavailable or StoreMisconfigured when Redis can't or won't, OutcomeUnknown when the call was sent
+        and no reply came within the store's patience, ScriptContractError for a slot that is missing.
+        """
+        script = self._scripts[name]
+        names = self.keys.session(session_id)
+        args["session_id"] = session_id
+        keys = [names[key] if key in names else self.keys.receipt(session_id, str(args["message_id"])) for key in script.keys]
+        return await self.run(script, keys, args)
+
+    async def call_partition(
+        self, name: str, partition: int, keys: list[str] | None = None, rest: list[str] | None = None, **args: str | int
+    ) -> Reply:
+        """Run a script for a partition; `keys` and `rest` fill the slots that stand for all that follow. Raises as `call`."""
+        script = self._scripts[name]
+        names = self.keys.partition(partition)
+        declared = [names[key] for key in script.keys if not key.endswith("...")]
+        return await self.run(script, declared + (keys or []), args, rest or [])
+
+    async def run(
+        self, script: Script, keys: list[str], args: dict[str, str | int], rest: list[str] | None = None
+    ) -> Reply:
+        """Send one script with its keys in order. Raises as `call`."""
+        common = self._common
+        try:
+            argv: list[str | int] = [args[arg] if arg in args else common[arg] for arg in script.args if arg[-1] != "."]
+        except KeyError as error:
+            msg = f"lua/{script.name}.lua declares {error}, which the call does not give"
+            raise ScriptContractError(msg) from None
+        argv += rest or []
+        try:
+            raw = await self._evaluate(script, keys, argv)
+        except (redis.exceptions.RedisError, OSError) as error:
+            raw = await self._repeat(script, keys, argv, error)
+        return Reply(Verdict(raw[0]), raw[1:])
+
+    def transaction(self) -> Pipeline:
+        """A MULTI/EXEC block for reads that must show one moment; run it by `execute`."""
+        return self.redis.pipeline(transaction=True)
+
+    async def execute(self, pipe: Pipeline) -> list[Any]:
+        """Run a transaction of reads. Raises StoreUnavailable or StoreMisconfigured."""
+        try:
+            return await pipe.execute()
+        except (redis.exceptions.RedisError, OSError) as error:
+            raise translate(error) from error
+
+    async def fields(self, key: str, *names: str) -> list[str | None]:
+        """Some fields of a hash, None for an absent one. Raises StoreUnavailable or StoreMisconfigured."""
+        try:
+            return await self.redis.execute_command("HMGET", key, *names)  # type: ignore[no-any-return]
+        except (redis.exceptions.RedisError, OSError) as error:
+            raise translate(error) from error
+
+    async def _evaluate(self, script: Script, keys: list[str], argv: list[str | int]) -> list[Any]:
+        try:
+            return await self.redis.execute_command("EVALSHA", script.sha, len(keys), *keys, *argv)  # type: ignore[no-any-return]
+        except redis.exceptions.NoScriptError:
+            return await self.redis.execute_command("EVAL", script.text, len(keys), *keys, *argv)  # type: ignore[no-any-return]
+
+    async def _repeat(
+        self, script: Script, keys: list[str], argv: list[str | int], error: BaseException
+    ) -> list[Any]:
+        if not is_transient(error):
+            raise translate(error) from error
+        sent = was_sent(error)
+        retrying = AsyncRetrying(
+            stop=stop_after_delay(self._patience),
+            wait=wait_random_exponential(multiplier=0.05, max=1.0),
+            retry=retry_if_exception(is_transient),
+            reraise=True,
+        )
+        try:
+            return await retrying(self._evaluate, script, keys, argv)
+        except (redis.exceptions.RedisError, OSError) as last:
+            if sent or was_sent(last):
+                msg = f"Redis got '{script.name}' and its answer was lost; look at the session before doing it again."
+                raise OutcomeUnknown(msg) from last
+            raise translate(last) from last
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)

@@ -1,0 +1,82 @@
+-- Open the next turn: a new generation for everything at the step boundary and at most one message of next-turn.
+--
+-- KEYS  guard          hash  owner and number, under a TTL
+-- ARGV  token          id    the activity that the driver runs
+-- ARGV  execution_id   id    its execution
+-- ARGV  claim_id       id    random, made before the claim is sent, so that its repeat is recognised
+-- ARGV  floor          int   the highest generation that the worker has seen; the new one passes it
+-- ARGV  acceptance_ms  ms    until the agent must have taken the prompt
+-- Replies
+--   OK          generation turn attempt, then id list kind attempt body for each message
+--   NO_SESSION
+--   FINISHED                this claim was opened and has ended
+--   SUPERSEDED              the activity or the execution is no longer the session's
+--   GUARDED     ms_left     until the guard's lease ends
+--   OWED        generation  an earlier prompt has not ended
+--   UNSETTLED   turn        the turn before waits for a replica
+--   EMPTY       turn        its messages are gone: a turn was written that opened and ended at once
+-- @include lib/batch
+-- @include lib/exit
+
+local function opened()
+  return append_messages({ 'OK', text('open_generation'), text('open_turn'), text('open_attempt') }, 0, number('open_batch'))
+end
+
+local function may_drive()
+  if token == '' or text('phase') ~= 'running' or text('activity') ~= token or text('execution_id') ~= execution_id then
+    return false
+  end
+  local accepted, status = text('activity_execution'), text('execution_status')
+  return (accepted == execution_id or accepted == '') and (status == 'ready' or status == 'running')
+end
+
+if text('schema') == '' then
+  return { 'NO_SESSION' }
+elseif text('open_claim') == claim_id then
+  return opened()
+elseif text('last_claim') == claim_id or text('empty_claim') == claim_id then
+  return { 'FINISHED' }
+elseif not may_drive() then
+  return { 'SUPERSEDED' }
+elseif redis.call('EXISTS', guard) == 1 then
+  return { 'GUARDED', int(redis.call('PTTL', guard)) }
+elseif text('open_claim') ~= '' then
+  return { 'OWED', text('open_generation') }
+elseif text('unsettled_claim') ~= '' then
+  return { 'UNSETTLED', text('unsettled_turn') }
+end
+
+local turn = int(number('turn') + 1)
+set('turn', turn)
+set('unnamed', '')
+if pending() == 0 then
+  set('empty_claim', claim_id)
+  log_entry('turn.started', 'turn', turn, 'execution_id', execution_id)
+  log_entry('turn.ended', 'turn', turn, 'execution_id', execution_id, 'reason', 'completed', 'empty', '1')
+  count('empty_turns')
+  exit_decision(false, false)
+  return done('EMPTY', turn)
+end
+
+local generation = math.max(number('generation'), tonumber(floor)) + 1
+local batch = redis.call('LRANGE', next_step, 0, -1)
+batch[#batch + 1] = redis.call('LINDEX', next_turn, 0) or nil
+local attempt = 0
+for _, id in ipairs(batch) do
+  attempt = math.max(attempt, info_of(id).attempt)
+end
+for field, value in pairs({ generation = generation, turn = turn, claim = claim_id, execution = execution_id,
+  attempt = attempt + 1, batch = #batch }) do
+  set('open_' .. field, value)
+end
+set('generation', generation)
+set('activity_execution', execution_id)
+set('park_mark', '')
+no_deadline('placement')
+deadline('acceptance', tonumber(acceptance_ms))
+log_entry('turn.started', 'turn', turn, 'generation', int(generation), 'execution_id', execution_id,
+  'claim_id', claim_id, 'attempt', int(attempt + 1))
+take(batch, turn)
+count('turns')
+done('OK')
+return opened()

@@ -1,0 +1,55 @@
+-- FLAGS allow-oom
+-- The driver of the open prompt reports its end, with what the agent said last.
+--
+-- ARGV  token         id     the activity that the driver runs
+-- ARGV  reason        word   completed, max_tokens, cancelled, error, blocked or interrupted
+-- ARGV  ordinal       int    the number of the last output, 0 for none
+-- ARGV  body          bytes  its text, or empty
+-- ARGV  error_text    text   what went wrong, or empty
+-- ARGV  resume_token  text   what a later execution resumes from; empty leaves the stored one
+-- ARGV  undelivered   flag   1 when the adapter knows that the agent did not get the prompt
+-- Replies
+--   GO_ON             claim again under the same token
+--   GONE      place   the session is idle
+--   RESTARTED place   a new activity began under next_token; place: offer a placement for it, or empty
+--   STALE     why     not the open prompt's: counted and logged, nothing else
+--   NO_SESSION
+-- @include lib/ownership
+-- @include lib/lose_prompt
+-- @include lib/exit
+-- @include lib/done
+
+if text('schema') == '' then
+  return { 'NO_SESSION' }
+elseif text('last_finished') == claim_id and text('open_claim') ~= claim_id and not differs_from('last_') then
+  if text('activity') == next_token then
+    return { 'RESTARTED', text('activity_execution') == '' and not is_live() and next_token or '' }
+  end
+  return { token ~= '' and text('activity') == token and 'GO_ON' or 'GONE', '' }
+elseif not owns() then
+  local why = why_stale()
+  log_entry('ready.stale', 'why', why, 'generation', generation, 'execution_id', execution_id)
+  count('stale')
+  count('stale.' .. why)
+  return { 'STALE', why }
+end
+
+if body ~= '' and tonumber(ordinal) > number('open_output') then
+  set('open_output', ordinal)
+  log_entry('output', 'turn', text('open_turn'), 'generation', generation, 'execution_id', execution_id, 'text', body)
+end
+if resume_token ~= '' then
+  set('resume_token', resume_token)
+end
+set('last_finished', claim_id)
+local parks, leaves = false, reason == 'interrupted'
+if leaves or (undelivered == '1' and text('open_accepted') == '') then
+  parks = lose_prompt(reason, error_text)
+else
+  end_prompt(reason, false, error_text)
+  parks = (reason == 'error' or reason == 'blocked') and text('after_error') == 'park'
+end
+if leaves then
+  void_execution('worker is leaving')
+end
+return done(exit_decision(reason == 'completed' or reason == 'max_tokens', parks))

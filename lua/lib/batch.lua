@@ -1,0 +1,62 @@
+-- What a turn takes from the inbox, and how it goes back or is used up.
+--
+-- @include lib/inbox
+
+-- Moves ids from a pending list to the flight; the caller has checked that they head that list.
+local function take(ids, turn)
+  local bytes = 0
+  for _, id in ipairs(ids) do
+    local info = info_of(id)
+    redis.call('LPOP', key_of(info.list))
+    redis.call('RPUSH', in_flight, id)
+    bytes = bytes + redis.call('HSTRLEN', messages, id)
+    log_entry('inbox.claimed', 'message_id', id, 'list', info.list, 'turn', turn)
+  end
+  if #ids > 0 then
+    redis.call('ZREM', awake, unpack(ids))
+    set('inbox_bytes', math.max(0, number('inbox_bytes') - bytes))
+  end
+end
+
+-- id, list, kind, attempt, body for each, appended to the reply.
+local function append_messages(reply, first, count_of)
+  if count_of < 1 then
+    return reply
+  end
+  for _, id in ipairs(redis.call('LRANGE', in_flight, first, first + count_of - 1)) do
+    local info = info_of(id)
+    for _, value in ipairs({ id, info.list, info.kind, int(info.attempt), redis.call('HGET', messages, id) or '' }) do
+      reply[#reply + 1] = value
+    end
+  end
+  return reply
+end
+
+-- The whole batch to the head of its lists, order kept, even above the inbox limit: refusing it would lose it.
+-- Answers the highest attempt that a message now has.
+local function put_back()
+  local ids, bytes, highest = redis.call('LRANGE', in_flight, 0, -1), 0, 0
+  for i = #ids, 1, -1 do
+    local info = info_of(ids[i])
+    info.attempt = info.attempt + 1
+    highest = math.max(highest, info.attempt)
+    write_info(ids[i], info)
+    redis.call('LPUSH', key_of(info.list), ids[i])
+    if info.wake == '1' then
+      redis.call('ZADD', awake, info.sequence, ids[i])
+    end
+    bytes = bytes + redis.call('HSTRLEN', messages, ids[i])
+    log_entry('inbox.returned', 'message_id', ids[i], 'list', info.list, 'attempt', int(info.attempt))
+  end
+  redis.call('DEL', in_flight)
+  set('inbox_bytes', number('inbox_bytes') + bytes)
+  return highest
+end
+
+local function consume()
+  local ids = redis.call('LRANGE', in_flight, 0, -1)
+  if #ids > 0 then
+    forget(ids)
+    redis.call('DEL', in_flight)
+  end
+end

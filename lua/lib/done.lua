@@ -1,0 +1,24 @@
+-- The end of every script that changed something: the record is written, waiters are told, the word is given.
+--
+-- ARGV  session_id  id    the session
+-- ARGV  channels    text  prefix of the pub/sub channels
+-- @include lib/record
+
+local worker_hint = nil
+
+local function hint_worker()
+  if text('worker_id') ~= '' then
+    worker_hint = 'run ' .. session_id .. ' ' .. text('activity')
+  end
+end
+
+-- A refused PUBLISH (rights, a dying replica link) must not tear what is already written: pcall, and last.
+local function done(...)
+  local worker_id = text('worker_id')
+  write_record()
+  redis.pcall('PUBLISH', channels .. 'hint:' .. session_id, (...))
+  if worker_hint and worker_id ~= '' then
+    redis.pcall('PUBLISH', channels .. 'control:' .. worker_id, worker_hint)
+  end
+  return { ... }
+end

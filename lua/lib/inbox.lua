@@ -1,0 +1,46 @@
+-- Messages: two pending lists, one in flight, bodies and what is known of each.
+--
+-- KEYS  next_turn     list  pending, one a turn
+-- KEYS  next_step     list  pending, all at a boundary
+-- KEYS  in_flight     list  what the open turn took, in order
+-- KEYS  awake         zset  pending waking messages by sequence
+-- KEYS  messages      hash  id to body, pending and in flight only
+-- KEYS  message_info  hash  id to "sequence wake list kind attempt guard digest sender"
+-- @include lib/record
+-- @include lib/log
+
+local function info_of(id)
+  local line = redis.call('HGET', message_info, id) or ''
+  local sequence, wake, list, kind, attempt, rest = line:match('^(%d+) (%d) (%S+) (%S+) (%d+) (.*)$')
+  return { sequence = sequence, wake = wake, list = list, kind = kind, attempt = tonumber(attempt or '0'), rest = rest }
+end
+
+local function write_info(id, info)
+  redis.call('HSET', message_info, id, table.concat(
+    { info.sequence, info.wake, info.list, info.kind, int(info.attempt), info.rest }, ' '))
+end
+
+local function key_of(list)
+  return list == 'next-step' and next_step or next_turn
+end
+
+local function pending()
+  return redis.call('LLEN', next_turn) + redis.call('LLEN', next_step)
+end
+
+local function forget(ids)
+  redis.call('HDEL', messages, unpack(ids))
+  redis.call('HDEL', message_info, unpack(ids))
+end
+
+-- One discard entry a message, next-step first; nothing pending is left.
+local function discard_all(why)
+  for _, list in ipairs({ 'next-step', 'next-turn' }) do
+    for _, id in ipairs(redis.call('LRANGE', key_of(list), 0, -1)) do
+      log_entry('inbox.discarded', 'message_id', id, 'list', list, 'why', why)
+      forget({ id })
+    end
+  end
+  redis.call('DEL', next_turn, next_step, awake)
+  set('inbox_bytes', '')
+end

@@ -1,0 +1,26 @@
+-- Who drives the open prompt: all three parts are compared, wherever one of them matters.
+--
+-- ARGV  execution_id  id   the execution that the prompt was dispatched to
+-- ARGV  generation    int  its number
+-- ARGV  claim_id      id   the random name of its claim
+-- @include lib/record
+
+local function differs_from(prefix)
+  if text(prefix .. 'execution') ~= execution_id then
+    return 'execution'
+  elseif number(prefix .. 'generation') ~= tonumber(generation) then
+    return 'generation'
+  elseif text(prefix .. 'claim') ~= claim_id then
+    return 'claim'
+  end
+  return nil
+end
+
+local function owns()
+  return text('open_claim') ~= '' and not differs_from('open_')
+end
+
+-- Why a completion does not count: the first thing that differs from the open prompt, or else from the last one.
+local function why_stale()
+  return differs_from(text('open_claim') ~= '' and 'open_' or 'last_') or 'settled'
+end

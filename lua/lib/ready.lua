@@ -1,0 +1,32 @@
+-- Whether an `agent.ready` still names the turn that waits for its settlement.
+--
+-- ARGV  execution_id  id   of the ready
+-- ARGV  generation    int  of the ready
+-- ARGV  claim_id      id   of the ready
+-- @include lib/ownership
+-- @include lib/log
+
+local function check_ready()
+  if text('schema') == '' then
+    return { 'NO_SESSION', 'session' }
+  end
+  local why = text('unsettled_claim') == '' and (differs_from('last_') or 'settled') or differs_from('unsettled_')
+  if why then
+    return { 'STALE', why }
+  end
+  local holder = redis.call('HGET', guard, 'number')
+  if guard_number ~= '0' and holder ~= guard_number then
+    return { 'GUARD_LOST' }
+  elseif guard_number == '0' and holder then
+    return { 'GUARDED', int(redis.call('PTTL', guard)) }
+  end
+  return nil
+end
+
+local function note_stale(why)
+  count('stale')
+  count('stale.' .. why)
+  if text('schema') ~= '' then
+    log_entry('ready.stale', 'why', why, 'generation', generation, 'execution_id', execution_id)
+  end
+end

@@ -1,0 +1,31 @@
+-- FLAGS allow-oom
+-- The agent of the open prompt says something. The first output, which may be empty, is its acceptance.
+--
+-- ARGV  ordinal  int    1 for a prompt's first, one more for each
+-- ARGV  body     bytes  the text
+-- Replies
+--   OK          done, or done before
+--   SUPERSEDED  what differs: the agent that said it is to be stopped
+-- @include lib/ownership
+-- @include lib/deadline
+-- @include lib/log
+-- @include lib/done
+
+if not owns() then
+  local repeated = text('last_finished') == claim_id and tonumber(ordinal) <= number('last_output')
+  return repeated and { 'OK' } or { 'SUPERSEDED', why_stale() }
+elseif tonumber(ordinal) <= number('open_output') then
+  return { 'OK' }
+end
+
+set('open_output', ordinal)
+if text('open_accepted') == '' then
+  set('open_accepted', '1')
+  set('execution_status', 'running')
+  no_deadline('acceptance')
+  log_entry('agent.running', 'turn', text('open_turn'), 'generation', generation, 'execution_id', execution_id)
+end
+if body ~= '' then
+  log_entry('output', 'turn', text('open_turn'), 'generation', generation, 'execution_id', execution_id, 'text', body)
+end
+return done('OK')

@@ -1,0 +1,32 @@
+-- FLAGS allow-oom
+-- A replica settles the turn that an `agent.ready` names: all its effects, and its acknowledgement, at once.
+--
+-- KEYS  guard         hash    owner and number, under a TTL
+-- KEYS  events        stream  where the entry is pending
+-- ARGV  group         text    the replicas' group
+-- ARGV  entry_id      id      the entry to acknowledge
+-- ARGV  guard_number  int     the guard under which handlers ran; 0 when none did
+-- Replies
+--   OK          outcome
+--   STALE       why      not the unsettled turn: acknowledged, counted and logged
+--   NO_SESSION           the same for a session that is not there
+--   GUARDED     ms_left  somebody holds the guard: nothing was written, try again
+--   GUARD_LOST           the guard was lost: nothing was written
+-- @include lib/ready
+-- @include lib/settled
+-- @include lib/done
+
+local refusal = check_ready()
+if refusal then
+  if refusal[1] == 'STALE' or refusal[1] == 'NO_SESSION' then
+    redis.call('XACK', events, group, entry_id)
+    note_stale(refusal[2])
+  end
+  return refusal
+end
+
+local reason = text('unsettled_reason')
+local outcome = (reason == 'completed' or reason == 'max_tokens') and 'stayed' or 'none'
+settled(outcome)
+redis.call('XACK', events, group, entry_id)
+return done('OK', outcome)

@@ -1,0 +1,43 @@
+-- FLAGS allow-oom
+-- A handler failed. The failure is counted; after enough of them the entry is given up and the turn settled.
+--
+-- KEYS  guard         hash    owner and number, under a TTL
+-- KEYS  events        stream  where the entry is pending
+-- KEYS  dead          stream  entries given up
+-- ARGV  group         text    the replicas' group
+-- ARGV  entry_id      id      the entry
+-- ARGV  guard_number  int     the caller's guard
+-- ARGV  error_text    text    what failed
+-- ARGV  tries         int     failures until the entry is given up
+-- Replies
+--   FAILED      failures  counted: try again later
+--   DEAD        failures  given up; the turn is settled as failed
+--   STALE       why
+--   NO_SESSION
+--   GUARDED     ms_left
+--   GUARD_LOST
+-- @include lib/ready
+-- @include lib/settled
+-- @include lib/done
+
+local refusal = check_ready()
+if refusal then
+  return refusal
+end
+
+local failures = number('handler_failures') + 1
+set('handler_failures', failures)
+log_entry('error', 'where', 'handler', 'message', error_text, 'turn', text('unsettled_turn'))
+if failures < tonumber(tries) then
+  return done('FAILED', int(failures))
+end
+redis.call('XADD', dead, 'MAXLEN', '~', '10000', '*', 'type', 'agent.ready', 'session_id', session_id,
+  'execution_id', execution_id, 'generation', generation, 'claim_id', claim_id, 'turn', text('unsettled_turn'),
+  'reason', text('unsettled_reason'), 'entry_id', entry_id, 'failures', int(failures), 'error', error_text)
+count('dead')
+if text('on_handler_failure') == 'park' then
+  raise_mark()
+end
+settled('failed')
+redis.call('XACK', events, group, entry_id)
+return done('DEAD', int(failures))
