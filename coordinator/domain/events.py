@@ -51,4 +51,5 @@ def decode(fields: dict[str, str]) -> Event:
     Raises `msgspec.ValidationError` for an unknown type, a missing field or a number that is none; unknown
     further fields are ignored, so that older replicas can read what newer scripts write.
     """
-    return msgspec.convert(fields, type=Event, strict=False)
+    event: Event = msgspec.convert(fields, type=Event, strict=False)
+    return event

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from coordinator.store.store import Reply
 
 
-def refusal(reply: Reply, session_id: str, *, message_id: str = "") -> CoordinatorError:
+def refusal(reply: Reply, session_id: str, *, message_id: str = "") -> CoordinatorError:  # noqa: PLR0911 - a table
     """The error that a refusing reply means to a caller; its sentence says what to do."""
     details = reply.details
     match reply.word:
@@ -31,7 +31,9 @@ def refusal(reply: Reply, session_id: str, *, message_id: str = "") -> Coordinat
         case Verdict.CLOSED:
             return SessionClosed(f"Session {session_id!r} is closed; use another session id.")
         case Verdict.BUSY:
-            return SessionBusy(f"Session {session_id!r} is busy ({details[0]}); wait for it, or send with on_busy=enqueue.")
+            return SessionBusy(
+                f"Session {session_id!r} is busy ({details[0]}); wait for it, or send with on_busy=enqueue."
+            )
         case Verdict.FULL:
             return InboxFull(
                 f"The inbox of session {session_id!r} is full: {details[0]} messages, {details[1]} bytes are pending "

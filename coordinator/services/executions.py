@@ -39,7 +39,7 @@ class Held(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a heartbeat is told of one session: `held`, `run`, `release`, `superseded` or `expired`, as lua/renew.lua says."""
+    """What a heartbeat is told of one session: the words of lua/renew.lua."""
 
     word: str
     token: str = ""
@@ -73,7 +73,7 @@ class Executions:
         return reply.word is not Verdict.BUSY
 
     async def renew(self, worker_id: str, held: Iterable[Held]) -> dict[str, Answer]:
-        """Renew the leases of what a worker hosts, a script for each hundred sessions of a partition, one after another.
+        """Renew the leases of what a worker hosts: for each partition, a script for every hundred sessions, in turn.
 
         Every session named is in the answer. Raises what a Store raises; some partitions may have been renewed then.
         """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Inbox:
-    """Sending. A message is accepted when the call returns, and is then in a turn, in the inbox, or visibly discarded."""
+    """Sending. A message is accepted when the call returns: it is in a turn, in the inbox, or visibly discarded."""
 
     def __init__(self, store: Store, placements: Placements) -> None:
         self._store = store

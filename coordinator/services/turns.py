@@ -34,7 +34,7 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True):
     """What follows the end that a driver reported."""
 
     verdict: Verdict
-    """GO_ON: claim with the same token. RESTARTED: with `token`. GONE: idle. STALE, SUPERSEDED, NO_SESSION: not ours."""
+    """GO_ON: claim with the same token. RESTARTED: with `token`. GONE: idle. STALE, SUPERSEDED, NO_SESSION: stop."""
     token: str = ""
 
 
@@ -83,7 +83,7 @@ class Turns:
         reply = await self._store.call("step", session_id, ordinal=number, **_proof(ownership))
         return _messages(reply.details) if reply.word is Verdict.OK else None
 
-    async def finish(
+    async def finish(  # noqa: PLR0913 - one script, one call
         self,
         session_id: str,
         ownership: Ownership,

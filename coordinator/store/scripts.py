@@ -39,18 +39,19 @@ class Script(msgspec.Struct, frozen=True):
     words: frozenset[str]
     """The verdicts that its header promises."""
     flags: str
-    body: str
-    """The text without the line that carries the flags."""
+    """The server's script flags, space separated."""
+    text: str
+    """What the server runs."""
+    sha: str
+    """The name under which the server knows `text`."""
 
-    @property
-    def text(self) -> str:
-        """What the server runs."""
-        return f"#!lua flags={self.flags}\n{self.body}"
+    def unflagged(self) -> Script:
+        """The same script for a server that reads no flags, as fakeredis does."""
+        return _script(self, self.text.partition("\n")[2])
 
-    @property
-    def sha(self) -> str:
-        """The name under which the server knows `text`."""
-        return hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest()
+
+def _script(like: Script, text: str) -> Script:
+    return msgspec.structs.replace(like, text=text, sha=hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
 def root() -> Traversable:
@@ -132,7 +133,8 @@ def load(name: str, folder: Traversable | None = None) -> Script:
     for source in sources:
         lines += [f"-- {source.name}", *source.lines]
     own = sources[-1]
-    return Script(name, tuple(keys), tuple(args), frozenset(own.words), own.flags, "\n".join([*lines, ""]))
+    script = Script(name, tuple(keys), tuple(args), frozenset(own.words), own.flags, "", "")
+    return _script(script, "\n".join([f"#!lua flags={own.flags}", *lines, ""]))
 
 
 def load_all(folder: Traversable | None = None) -> dict[str, Script]:
@@ -149,7 +151,7 @@ def main(arguments: list[str] | None = None) -> int:
     target: Path = parser.parse_args(arguments).spliced
     target.mkdir(parents=True, exist_ok=True)
     for script in load_all().values():
-        (target / f"{script.name}.lua").write_text(script.body, encoding="utf-8")
+        (target / f"{script.name}.lua").write_text(script.unflagged().text, encoding="utf-8")
     return 0
 
 

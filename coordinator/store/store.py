@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import redis.exceptions
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from coordinator.domain.errors import OutcomeUnknown, ScriptContractError
 from coordinator.domain.verdicts import Verdict
-from coordinator.store.connections import translate
-from coordinator.store.faults import is_transient, was_sent
+from coordinator.store.failures import is_transient, translate, was_sent
 from coordinator.store.keys import GROUP, Keys
 from coordinator.store.scripts import load_all
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from redis.asyncio import Redis
     from redis.asyncio.client import Pipeline
 
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 
 PATIENCE = 10.0
 """Seconds for which a call is repeated while Redis does not answer."""
-_MILLISECONDS = ("lease", "placement", "settlement", "acceptance", "guard_ttl", "retention_idle", "retention_closed", "receipts")
+_MILLISECONDS = (
+    "lease", "placement", "settlement", "acceptance", "guard_ttl", "retention_idle", "retention_closed", "receipts",
+)  # fmt: skip
 
 
 class Reply(NamedTuple):
@@ -33,15 +36,23 @@ class Reply(NamedTuple):
     details: list[Any]
 
 
+class _Commands(Protocol):
+    """What is used of redis-py's client, whose own types say "awaitable or value"."""
+
+    def execute_command(self, *args: str | int) -> Awaitable[list[Any]]: ...
+
+
 class Store:
     """Scripts, keys and settings over one coordination client, which decodes replies to text."""
 
-    def __init__(self, redis: Redis, settings: Settings, *, patience: float = PATIENCE) -> None:
+    def __init__(self, redis: Redis, settings: Settings, *, patience: float = PATIENCE, flags: bool = True) -> None:
+        """`patience` bounds a call's repeats, in seconds; `flags=False` is for a server that reads no script flags."""
         self.redis = redis
+        self._redis: _Commands = redis
         self.settings = settings
         self.keys = Keys(settings.namespace, settings.partitions)
         self._patience = patience
-        self._scripts = load_all()
+        self._scripts = {name: script if flags else script.unflagged() for name, script in load_all().items()}
         self._common: dict[str, str | int] = {
             "channels": self.keys.channels,
             "group": GROUP,
@@ -63,13 +74,17 @@ class Store:
         script = self._scripts[name]
         names = self.keys.session(session_id)
         args["session_id"] = session_id
-        keys = [names[key] if key in names else self.keys.receipt(session_id, str(args["message_id"])) for key in script.keys]
-        return await self.run(script, keys, args)
+        if "receipt" in script.keys:
+            names = {**names, "receipt": self.keys.receipt(session_id, str(args["message_id"]))}
+        return await self.run(script, [names[key] for key in script.keys], args)
 
     async def call_partition(
         self, name: str, partition: int, keys: list[str] | None = None, rest: list[str] | None = None, **args: str | int
     ) -> Reply:
-        """Run a script for a partition; `keys` and `rest` fill the slots that stand for all that follow. Raises as `call`."""
+        """Run a script for a partition; `keys` and `rest` fill the slots that stand for all that follow.
+
+        Raises as `call` does.
+        """
         script = self._scripts[name]
         names = self.keys.partition(partition)
         declared = [names[key] for key in script.keys if not key.endswith("...")]
@@ -106,19 +121,17 @@ class Store:
     async def fields(self, key: str, *names: str) -> list[str | None]:
         """Some fields of a hash, None for an absent one. Raises StoreUnavailable or StoreMisconfigured."""
         try:
-            return await self.redis.execute_command("HMGET", key, *names)  # type: ignore[no-any-return]
+            return await self._redis.execute_command("HMGET", key, *names)
         except (redis.exceptions.RedisError, OSError) as error:
             raise translate(error) from error
 
     async def _evaluate(self, script: Script, keys: list[str], argv: list[str | int]) -> list[Any]:
         try:
-            return await self.redis.execute_command("EVALSHA", script.sha, len(keys), *keys, *argv)  # type: ignore[no-any-return]
+            return await self._redis.execute_command("EVALSHA", script.sha, len(keys), *keys, *argv)
         except redis.exceptions.NoScriptError:
-            return await self.redis.execute_command("EVAL", script.text, len(keys), *keys, *argv)  # type: ignore[no-any-return]
+            return await self._redis.execute_command("EVAL", script.text, len(keys), *keys, *argv)
 
-    async def _repeat(
-        self, script: Script, keys: list[str], argv: list[str | int], error: BaseException
-    ) -> list[Any]:
+    async def _repeat(self, script: Script, keys: list[str], argv: list[str | int], error: BaseException) -> list[Any]:
         if not is_transient(error):
             raise translate(error) from error
         sent = was_sent(error)
