@@ -8,8 +8,9 @@ CoordinatorError
 ├── StoreError            Redis
 │   ├── StoreUnavailable (retry), StoreMisconfigured, OutcomeUnknown (look, then decide)
 ├── UsageError            the call can't work as it was made
-│   ├── SessionUnknown, SessionClosed, InvalidId, MessageNotPending, ConflictingRepeat, InboxFull, MessageTooLarge, MessageInvalid
-│   ├── UnknownStep, QuestionClosed, ResetFailed, Reentry, AgentInvalid, SettingsError, NotAvailable
+│   ├── SessionUnknown, SessionClosed, InvalidId, MessageNotPending, ConflictingRepeat, InboxFull
+│   ├── MessageTooLarge, MessageInvalid, UnknownStep, QuestionClosed, ResetFailed, Reentry, AgentInvalid
+│   ├── SettingsError, NotAvailable
 └── ScriptContractError   a bug
 
 The text of each is a sentence for the user: what is wrong, and what to do.
