@@ -104,7 +104,7 @@ class EmbeddedServer:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def kill(self) -> None:
-        """End the server as a crash would (SIGKILL), for all its users; `start` runs it again on the same port and files."""
+        """End the server as a crash would (SIGKILL), for all its users; `start` runs it again as it was."""
         self._port = self.port
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
