@@ -42,7 +42,8 @@ if resume_token ~= '' then
   set('resume_token', resume_token)
 end
 set('last_finished', claim_id)
-local parks, leaves = false, reason == 'interrupted'
+local leaves = reason == 'interrupted'
+local parks
 if leaves or (undelivered == '1' and text('open_accepted') == '') then
   parks = lose_prompt(reason, error_text)
 else
