@@ -97,9 +97,9 @@ async def _skew(redis: Redis) -> float:
 
 
 def _version(facts: Facts) -> Check:
-    text = str(facts.get("redis_version", ""))
+    text = str(facts.get("valkey_version") or facts.get("redis_version", ""))
     number = tuple(int(part) for part in re.findall(r"\d+", text)[:2])
-    found = f"{facts.get('server_name', 'redis')} speaks as version {text}" if text else "not told"
+    found = f"{facts.get('server_name', 'redis')} {text}" if text else "not told"
     return Check("version", not number or number >= _OLDEST, "refuse", found, "Use Redis 7 or later, or Valkey.")
 
 
@@ -136,7 +136,8 @@ def _partitions(recorded: str | bytes | None, settings: Settings) -> Check:
     name = variable("partitions")
     ok = text is None or text == str(settings.partitions)
     found = f"{text or 'none'} recorded, {settings.partitions} set"
-    return Check("partitions", ok, "refuse", found, f"Set {name} to {text}, or use another namespace.")
+    advice = "" if ok else f"Set {name} to {text}, or use another namespace."
+    return Check("partitions", ok, "refuse", found, advice)
 
 
 def _clock(skew: float) -> Check:

@@ -16,6 +16,7 @@ import msgspec
 from arq.connections import ArqRedis
 from redis import exceptions
 from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff
 
@@ -126,6 +127,7 @@ def _pool(
         "socket_connect_timeout": _CONNECT,
         "socket_timeout": timeout,
         "health_check_interval": _HEALTH,
+        "redis_connect_func": _greet,
         "decode_responses": decode,
         "retry": Retry(ExponentialWithJitterBackoff(cap=2.0, base=0.1), retries, supported_errors=_LINE_ERRORS),  # type: ignore[arg-type]
         "retry_on_error": list(_LINE_ERRORS) if repeat else [],
@@ -136,6 +138,13 @@ def _pool(
     except (ValueError, TypeError):
         # Not even the cause: the client's errors quote the address.
         raise StoreMisconfigured("The Redis URL is not one that the client understands.") from None
+
+
+async def _greet(connection: AbstractConnection) -> None:
+    # A connection counts as due for its health check from the start, and one that fails there (no password, still
+    # loading) connects anew inside the first connect, without end.
+    connection.next_health_check = asyncio.get_running_loop().time() + _HEALTH
+    await connection.on_connect()
 
 
 def _for_scheme(scheme: str) -> Mapping[str, Any]:

@@ -48,7 +48,7 @@ def translate(error: BaseException) -> CoordinatorError:
         return StoreUnavailable(_LATER[code])
     if code in _NEVER:
         return StoreMisconfigured(_NEVER[code])
-    if isinstance(error, exceptions.NoPermissionError):
+    if isinstance(error, exceptions.NoPermissionError) or "ACL failure" in str(error):
         return StoreMisconfigured(
             f"Redis refuses for want of rights: {_quoted(error)} Grant them to the user of the URL."
         )

@@ -28,9 +28,10 @@ def main(folder: Path, at_end: str, command: list[str]) -> None:
     if os.fork():
         os._exit(0)  # whoever started the keeper need not wait for it, nor be its parent
     users = os.open(folder / "users.lock", os.O_RDWR | os.O_CREAT, 0o600)
-    # The server's own end is the keeper's end too.
-    signal.signal(signal.SIGCHLD, lambda *_: os._exit(0))
     server = _start(folder, command)
+    # The server's own end is the keeper's end too; a server that is only stopped for a while sends the same signal.
+    signal.signal(signal.SIGCHLD, lambda *_: _leave_if_ended(server))
+    _leave_if_ended(server)
     sys.stdout.write(f"{server}\n")
     sys.stdout.flush()
     fcntl.flock(users, fcntl.LOCK_EX)
@@ -39,6 +40,11 @@ def main(folder: Path, at_end: str, command: list[str]) -> None:
     (folder / "server.json").unlink(missing_ok=True)
     if at_end == "remove":
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _leave_if_ended(server: int) -> None:
+    if os.waitpid(server, os.WNOHANG)[0]:
+        os._exit(0)
 
 
 def _start(folder: Path, command: list[str]) -> int:
