@@ -1,0 +1,137 @@
+"""`coordinator doctor`: what is wrong with Redis and with what is in it, and what to do about each."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from coordinator import overview
+from coordinator.cli.connecting import settings_of
+from coordinator.services.deadlines import KINDS
+from coordinator.store import connections
+from coordinator.store.checks import Check, run_checks
+from coordinator.store.keys import GROUP
+from coordinator.store.store import Store
+from coordinator.streams.reading import Command, read, read_many
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from coordinator.cli.output import Output
+
+_OVERDUE_MS: Final = 10_000
+_MOST_NAMED: Final = 5
+
+
+async def doctor(options: Namespace, out: Output) -> int:
+    """Run all checks and print them; 1 when one fails."""
+    settings = settings_of(options)
+    async with AsyncExitStack() as stack, out.progress("examining"):
+        address = await stack.enter_async_context(connections.locate(settings))
+        settings = msgspec.structs.replace(settings, redis_url=address.redis_url, queue_url=address.queue_url)
+        client = connections.coordination(settings.redis_url, settings)
+        stack.push_async_callback(client.aclose)
+        checks = await run_checks(client, settings)
+        if all(check.ok for check in checks if check.severity == "refuse"):
+            checks += await _examine(Store(client, settings))
+    failed = [check for check in checks if not check.ok]
+    if out.json:
+        for check in checks:
+            out.record(check)
+    else:
+        rows = [("ok" if check.ok else check.severity.upper(), check.name, check.found) for check in checks]
+        out.table(("result", "check", "found"), rows, empty="nothing to check")
+        for check in failed:
+            out.line(f"\n{check.name}: {check.advice}")
+        out.line("" if failed else "\nall is well")
+    return 1 if failed else 0
+
+
+async def _examine(store: Store) -> list[Check]:
+    now_ms = await _now_ms(store)
+    stats = await overview.stats(store)
+    running = [row.session_id for row in await overview.sessions(store) if row.status == "running"]
+    return [
+        _workers(stats, running),
+        *await _streams(store),
+        await _overdue(store, now_ms),
+        await _stuck(store, running),
+        _dead(store, stats),
+    ]
+
+
+def _workers(stats: overview.Stats, running: list[str]) -> Check:
+    found = f"{stats.workers} at work, hosting {stats.hosted} of {stats.capacity}; {len(running)} sessions running"
+    advice = "Sessions wait and no worker lives: start one with `coordinator worker --agent module:name`."
+    return Check("workers", bool(stats.workers) or not running, "warn", found, advice)
+
+
+async def _streams(store: Store) -> list[Check]:
+    """Every stream with entries has the group, and whoever took entries is alive to acknowledge them."""
+    streams = [store.keys.events(partition) for partition in range(store.settings.partitions)]
+    commands: list[Command] = []
+    for stream in streams:
+        commands += [("XLEN", stream), ("XINFO GROUPS", stream), ("XINFO CONSUMERS", stream, GROUP)]
+    answers = await read_many(store, commands)
+    bare, gone, unread = 0, set(), 0
+    late_ms = 2 * store.settings.settlement * 1000
+    for length, groups, consumers in zip(answers[0::3], answers[1::3], answers[2::3], strict=True):
+        group = next((one for one in _rows(groups) if one["name"] == GROUP), None)
+        bare += bool(length) and group is None
+        unread += int((group or {}).get("lag") or 0)
+        gone |= {one["name"] for one in _rows(consumers) if one["pending"] and one["idle"] > late_ms}
+    start = "Start one with `coordinator orchestrator`; any number may run."
+    return [
+        Check("groups", not bare, "warn", f"missing on {bare} streams", f"No orchestrator reads them. {start}"),
+        Check("events", not unread, "warn", f"{unread} not read yet", f"If it stays, no orchestrator runs. {start}"),
+        Check(
+            "consumers",
+            not gone,
+            "warn",
+            f"{len(gone)} hold entries and are silent{_named(gone)}",
+            f"They are dead, and no replica takes over from them. {start}",
+        ),
+    ]
+
+
+async def _overdue(store: Store, now_ms: int) -> Check:
+    late = now_ms - _OVERDUE_MS
+    keys = [store.keys.partition(partition)["deadlines"] for partition in range(store.settings.partitions)]
+    overdue = sum(await read_many(store, [("ZCOUNT", key, "-inf", late) for key in keys]))
+    advice = "Nobody sweeps: an orchestrator does that. Start one with `coordinator orchestrator`."
+    return Check("deadlines", not overdue, "warn", f"{overdue} overdue by over {_OVERDUE_MS // 1000} s", advice)
+
+
+async def _stuck(store: Store, running: list[str]) -> Check:
+    """A running session always has a deadline that ends or moves it."""
+    commands: list[Command] = [
+        ("ZMSCORE", store.keys.session(sid)["deadlines"], *(f"{kind}:{sid}" for kind in KINDS)) for sid in running
+    ]
+    answers = await read_many(store, commands) if commands else []
+    stuck = {sid for sid, scores in zip(running, answers, strict=True) if not any(scores)}
+    advice = "Look at each with `coordinator show SESSION`; this is not meant to happen and worth a report."
+    return Check("sessions", not stuck, "warn", f"{len(stuck)} run without a deadline{_named(stuck)}", advice)
+
+
+def _dead(store: Store, stats: overview.Stats) -> Check:
+    advice = (
+        f"Each has its error: redis-cli XRANGE {store.keys.partition(0)['dead']} - + (and the other partitions'). "
+        "Mend the handler, then delete the stream."
+    )
+    return Check("dead letters", not stats.dead, "warn", f"{stats.dead} entries were given up", advice)
+
+
+async def _now_ms(store: Store) -> int:
+    seconds, micros = await read(store, "TIME")
+    return int(seconds) * 1000 + int(micros) // 1000
+
+
+def _rows(answer: Any) -> list[dict[str, Any]]:
+    return answer if isinstance(answer, list) else []
+
+
+def _named(names: set[str]) -> str:
+    shown = ", ".join(sorted(names)[:_MOST_NAMED])
+    return f": {shown}{' …' if len(names) > _MOST_NAMED else ''}" if names else ""

@@ -1,0 +1,190 @@
+"""The commands that only look: show, ls, tail, inbox, workers, stats."""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from coordinator.cli.connecting import connected
+from coordinator.cli.output import builtins
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterable
+
+    from coordinator.cli.output import Output
+    from coordinator.domain.records import InboxEntry, LogEntry
+    from coordinator.session import Session
+
+_WIDE = 60
+
+
+async def show(options: Namespace, out: Output) -> None:
+    """Print a session's whole record."""
+    async with connected(options, out) as coord:
+        seen = await coord.session(options.session).snapshot()
+    if out.json:
+        out.record(seen)
+        return
+    values = builtins(seen)
+    inbox = values.pop("inbox")
+    values["policy"] = ", ".join(f"{name}={value}" for name, value in values["policy"].items())
+    values["deadlines"] = ", ".join(f"{due['kind']} {_time(due['at_ms'])}" for due in values["deadlines"])
+    for name in ("opened_ms", "status_ms"):
+        values[name] = _time(values[name])
+    values["inbox"] = ", ".join(f"{len(entries)} {name.replace('_', '-')}" for name, entries in inbox.items())
+    out.pairs("", values)
+
+
+async def ls(options: Namespace, out: Output) -> None:
+    """List sessions, the one that changed last first."""
+    async with connected(options, out) as coord:
+        rows = await coord.sessions(limit=options.limit)
+    rows = [row for row in rows if options.status in (None, row.status)]
+    if out.json:
+        _objects(rows, out)
+        return
+    out.table(
+        ("session", "status", "turn", "generation", "pending", "worker", "since"),
+        (
+            (
+                row.session_id,
+                row.status if row.lifecycle == "open" else row.lifecycle,
+                row.turn,
+                row.generation,
+                row.pending,
+                row.worker_id,
+                _time(row.status_ms),
+            )
+            for row in rows
+        ),
+        empty="no sessions; `coordinator send SESSION TEXT` makes one",
+    )
+
+
+async def tail(options: Namespace, out: Output) -> None:
+    """Print a session's log, and with --follow what comes."""
+    async with connected(options, out) as coord:
+        session = coord.session(options.session)
+        after = options.after
+        if options.lines:
+            recent = await _last(session, after, options.lines)
+            for entry in recent:
+                _show_entry(entry, out)
+            after = recent[-1].id if recent else after
+            if not options.follow:
+                return
+        entries = session.follow(after) if options.follow else session.history(after)
+        async with aclosing(entries):
+            async for entry in entries:
+                _show_entry(entry, out)
+
+
+async def inbox(options: Namespace, out: Output) -> None:
+    """List pending and in-flight messages in their order."""
+    async with connected(options, out) as coord:
+        found = (await coord.session(options.session).snapshot()).inbox
+    places = (("in-flight", found.in_flight), ("next-step", found.next_step), ("next-turn", found.next_turn))
+    if out.json:
+        for place, entries in places:
+            _objects(({**builtins(entry), "in_flight": place == "in-flight"} for entry in entries), out)
+        return
+    out.table(
+        ("place", "sequence", "message", "state", "attempt", "sender", "text"),
+        (
+            (
+                place,
+                entry.sequence,
+                entry.message_id,
+                _state(place, entry),
+                entry.attempt,
+                entry.sender,
+                _short(entry.body),
+            )
+            for place, entries in places
+            for entry in entries
+        ),
+        empty="the inbox is empty",
+    )
+
+
+async def workers(options: Namespace, out: Output) -> None:
+    """List the registered workers."""
+    async with connected(options, out) as coord:
+        rows = await coord.workers()
+    if out.json:
+        _objects(rows, out)
+        return
+    out.table(
+        ("worker", "sessions", "capacity", "lease", "host", "pid", "version"),
+        (
+            (
+                row.worker_id,
+                row.hosted,
+                row.capacity,
+                f"{row.lease_ms / 1000:.1f} s" if row.lease_ms > 0 else f"overdue {-row.lease_ms / 1000:.0f} s",
+                row.host,
+                row.pid,
+                row.version,
+            )
+            for row in rows
+        ),
+        empty="no workers; `coordinator worker --agent module:name` starts one",
+    )
+
+
+async def stats(options: Namespace, out: Output) -> None:
+    """Print counts over everything."""
+    async with connected(options, out) as coord:
+        found = await coord.stats()
+    if out.json:
+        out.record(found)
+        return
+    values = builtins(found)
+    counters = values.pop("counters")
+    out.pairs("now", values)
+    out.pairs("counted since the data began", counters or {"nothing": "yet"})
+
+
+async def _last(session: Session, after: str, lines: int) -> list[LogEntry]:
+    async with aclosing(session.history(after)) as entries:
+        recent: deque[LogEntry] = deque(maxlen=lines)
+        async for entry in entries:
+            recent.append(entry)
+    return list(recent)
+
+
+def _objects(rows: Iterable[object], out: Output) -> None:
+    for row in rows:
+        out.record(row)
+
+
+def _show_entry(entry: LogEntry, out: Output) -> None:
+    if out.json:
+        out.record(entry)
+        return
+    fields = {name: text for name, text in entry.fields.items() if name != "at_ms"}
+    told = " ".join(f"{name}={_short(text) if name != 'text' else text}" for name, text in fields.items())
+    out.line(f"{_time(int(entry.id.partition('-')[0]))}  {entry.type:<18}  {told}")
+
+
+def _state(place: str, entry: InboxEntry) -> str:
+    if place == "in-flight":
+        return "in its turn"
+    if entry.awake:
+        return "awake"
+    return "parked" if entry.wake else "not waking"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _WIDE else f"{text[: _WIDE - 1]}…"
+
+
+def _time(ms: int) -> str:
+    if not ms:
+        return ""
+    moment = datetime.fromtimestamp(ms / 1000, UTC).astimezone()
+    today = moment.date() == datetime.now(UTC).astimezone().date()
+    return moment.strftime("%H:%M:%S.%f" if today else "%Y-%m-%d %H:%M:%S.%f")[:-3]

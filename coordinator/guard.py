@@ -1,0 +1,181 @@
+"""The session's guard: one holder at a time, with a fencing number that the store compares."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from types import TracebackType
+from typing import Final, Self
+
+from coordinator.domain.errors import CoordinatorError, GuardBusy, GuardLost, SessionUnknown, StoreUnavailable
+from coordinator.domain.ids import new_id
+from coordinator.domain.verdicts import Verdict
+from coordinator.services import Kernel
+from coordinator.services.reentry import Scope, enter, leave, refuse
+from coordinator.settings import Settings
+from coordinator.streams.hints import Hints
+
+logger = logging.getLogger(__name__)
+
+_RELEASE_BOUND: Final = 5.0
+"""Seconds that the way out waits for the release; after that the guard's own TTL frees it."""
+_MARGIN: Final = 0.005
+
+
+class Guard:
+    """A hold on one session's guard, for `async with`. Made by `Session.guard`; good for one use.
+
+    While it is held no turn opens on the session, except for messages of the holder, and no turn is settled by
+    others. It is kept alive in the background, for at most `guard_hold` seconds.
+    """
+
+    def __init__(
+        self, kernel: Kernel, hints: Hints, settings: Settings, session_id: str, *, wait: float | None = None
+    ) -> None:
+        self.session_id = session_id
+        self._kernel = kernel
+        self._hints = hints
+        self._settings = settings
+        self._wait = settings.guard_wait if wait is None else wait
+        # Made before anything is sent, so that a lost reply leaves no owner that does not know it.
+        self._owner = new_id("guard")
+        self._number = 0
+        self._valid_until = 0.0
+        self._lost = False
+        self._keeper: asyncio.Task[None] | None = None
+        self._scope: Scope | None = None
+
+    @property
+    def number(self) -> int:
+        """The fencing number of this hold; 0 before it was acquired."""
+        return self._number
+
+    @property
+    def held(self) -> bool:
+        """Whether, as far as is known here, the guard is still this holder's."""
+        return self._number > 0 and not self._lost and time.monotonic() < self._valid_until
+
+    async def check(self) -> None:
+        """Ask the store whether the guard is still held, and extend it.
+
+        Raises `GuardLost` if it is not: it ran out, was held longer than `guard_hold`, or the body has ended.
+        """
+        if self._lost or not self._number or not await self._extend():
+            self._lost = True
+            raise GuardLost(self._lost_sentence())
+
+    async def __aenter__(self) -> Self:
+        refuse(self.session_id, "guard")
+        try:
+            await self._acquire()
+        except BaseException:
+            # A try that was cut off may have taken the guard all the same.
+            await _finish(self._give_up())
+            raise
+        self._scope = enter("guard", self.session_id)
+        self._keeper = asyncio.create_task(self._keep(), name=f"coordinator-guard-{self.session_id}")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._scope is not None:
+            leave(self._scope)
+        if self._keeper is not None:
+            self._keeper.cancel()
+        kept = self.held
+        await _finish(self._release())
+        self._lost = self._lost or not kept
+        if self._lost and error is None:
+            raise GuardLost(self._lost_sentence())
+        self._lost = True
+
+    async def _acquire(self) -> None:
+        deadline = time.monotonic() + self._wait
+        with self._hints.waiter(self.session_id) as waiter:
+            while True:
+                # The lease is counted from before it was asked for, so it never looks longer than it is.
+                asked = time.monotonic()
+                state = await self._kernel.guards.acquire(self.session_id, self._owner)
+                if state.verdict is Verdict.OK:
+                    self._number = state.number
+                    self._valid_until = asked + self._settings.guard_ttl
+                    return
+                if state.verdict is Verdict.NO_SESSION:
+                    raise SessionUnknown(f"there is no session {self.session_id}; open it first")
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise GuardBusy(self._busy_sentence(state.owner, state.ms_left), state.owner, state.ms_left)
+                await waiter.changed(min(left, max(state.ms_left, 0) / 1000 + _MARGIN))
+
+    async def _keep(self) -> None:
+        """Extend at a third of the lease. A task of its own: the body may be busy elsewhere for long."""
+        end = time.monotonic() + self._settings.guard_hold
+        while True:
+            await asyncio.sleep(min(self._settings.guard_ttl / 3, max(0.0, end - time.monotonic())))
+            if time.monotonic() >= end:
+                self._lost = True
+                await _finish(self._release())
+                return
+            try:
+                if not await self._extend():
+                    self._lost = True
+                    return
+            except StoreUnavailable as error:
+                logger.warning("guard of session %s could not be extended: %s", self.session_id, error)
+                if time.monotonic() >= self._valid_until:
+                    self._lost = True
+                    return
+
+    async def _extend(self) -> bool:
+        asked = time.monotonic()
+        kept = await self._kernel.guards.extend(self.session_id, self._owner, self._number)
+        if kept:
+            self._valid_until = asked + self._settings.guard_ttl
+        return kept
+
+    async def _release(self) -> None:
+        await self._kernel.guards.release(self.session_id, self._owner, self._number)
+
+    async def _give_up(self) -> None:
+        # Acquiring again tells the number of an acquisition whose answer was lost; nobody else has this owner id.
+        if not self._number:
+            state = await self._kernel.guards.acquire(self.session_id, self._owner)
+            if state.verdict is not Verdict.OK:
+                return
+            self._number = state.number
+        await self._release()
+
+    def _busy_sentence(self, owner: str, ms_left: int) -> str:
+        return (
+            f"the guard of session {self.session_id} is held by {owner} for another {ms_left} ms, and "
+            f"{self._wait:g} seconds of waiting are over; try again later"
+        )
+
+    def _lost_sentence(self) -> str:
+        return (
+            f"the guard of session {self.session_id} is no longer held (number {self._number}): it ran out, was held "
+            f"over {self._settings.guard_hold:g} seconds, or was given back; take a new one and look again"
+        )
+
+
+_finishing: set[asyncio.Task[None]] = set()
+
+
+async def _finish(work: object) -> None:
+    """Run a clean-up to its end although the caller is cancelled, for at most the bound; the TTL covers the rest."""
+    task = asyncio.ensure_future(_quietly(work))
+    _finishing.add(task)
+    task.add_done_callback(_finishing.discard)
+    try:
+        await asyncio.wait_for(asyncio.shield(task), _RELEASE_BOUND)
+    except TimeoutError:
+        logger.warning("a guard could not be given back in time; it frees itself by its TTL")
+
+
+async def _quietly(work: object) -> None:
+    try:
+        await work  # type: ignore[misc]
+    except CoordinatorError as error:
+        logger.warning("a guard could not be given back; it frees itself by its TTL: %s", error)

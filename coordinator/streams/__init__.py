@@ -1,0 +1,1 @@
+"""Reading what scripts write: hints, session logs, and the partitions' event streams."""
