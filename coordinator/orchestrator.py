@@ -17,6 +17,7 @@ from coordinator.client import Coordinator
 from coordinator.domain.errors import UsageError
 from coordinator.handlers import EventHandler, Handlers, TurnHandler
 from coordinator.settling import Settling
+from coordinator.store import connections
 from coordinator.streams.backoff import Backoff
 from coordinator.streams.consumer import Consumer
 from coordinator.streams.group import Group
@@ -103,7 +104,7 @@ class Orchestrator:
                 reading.set()
                 ready()
 
-        consumer = Consumer(group, store.reader, lanes)
+        consumer = Consumer(group, lambda: connections.reader(self._settings.redis_url, self._settings), lanes)
         read = asyncio.create_task(_keep("the consumer", lambda: consumer.run(started)))
         upkeep = [
             asyncio.create_task(_keep("the takeover", takeover.run, reading)),

@@ -73,7 +73,7 @@ class Settling:
     async def lost(self, partition: int, number: int) -> None:
         """Count entries that were trimmed away unhandled; their sessions are found by their settlement deadline."""
         _log.warning("%d entries of partition %d were gone before they were handled", number, partition)
-        await self._count_malformed(partition, number)
+        await self._count("malformed", partition, number)
 
     async def _evaluate(self, entry: Entry, event: AgentReady, tries: int) -> float | None:
         guards, session_id = self._kernel.guards, event.session_id
@@ -153,6 +153,7 @@ class Settling:
             if tries + 1 < self._settings.handler_tries:
                 return _failed(tries)
             _log.error("%s of session %s was given up: %s", entry.fields["type"], event.session_id, error)
+            await self._count("dead", entry.partition, 1)
             await self._group.bury(entry, self._kernel.store.keys.partition(entry.partition)["dead"], str(error))
             return None
         await self._group.acknowledge(entry)
@@ -161,7 +162,7 @@ class Settling:
     async def _malformed(self, entry: Entry, tries: int, error: Exception) -> float | None:
         if tries == 0:
             _log.warning("entry %s of partition %d can't be read: %s", entry.id, entry.partition, error)
-            await self._count_malformed(entry.partition, 1)
+            await self._count("malformed", entry.partition, 1)
         event = await self._recorded(entry)
         if event is not None:
             return await self._ready(entry, event, tries)
@@ -174,15 +175,15 @@ class Settling:
         if not is_id(session_id):
             return None
         key = store.keys.session(session_id)["session"]
-        values = await store.redis.hmget(key, ["unsettled_entry", *_RECORDED.values()])
+        values = await store.fields(key, "unsettled_entry", *_RECORDED.values())
         if values[0] != entry.id:
             return None
         fields = {name: value or "" for name, value in zip(_RECORDED, values[1:], strict=True)}
         return msgspec.convert({"type": "agent.ready", "session_id": session_id, **fields}, AgentReady, strict=False)
 
-    async def _count_malformed(self, partition: int, number: int) -> None:
+    async def _count(self, what: str, partition: int, number: int) -> None:
         store = self._kernel.store
-        await store.redis.hincrby(store.keys.partition(partition)["counters"], "malformed", number)
+        await store.redis.execute_command("HINCRBY", store.keys.partition(partition)["counters"], what, number)
 
 
 def _busy(tries: int) -> float:
