@@ -42,8 +42,8 @@ elseif redis.call('EXISTS', guard) == 1 then
   return { 'GUARDED', int(redis.call('PTTL', guard)) }
 elseif text('open_claim') ~= '' then
   return { 'OWED', text('open_generation') }
-elseif text('unsettled_claim') ~= '' then
-  return { 'UNSETTLED', text('unsettled_turn') }
+elseif text('unsettled') ~= '' then
+  return { 'UNSETTLED', text('last_turn') }
 end
 
 local turn = int(number('turn') + 1)

@@ -45,14 +45,14 @@ end
 
 if not is_due('settlement') then
   return { 'NOT_DUE' }
-elseif text('unsettled_claim') == '' then
+elseif text('unsettled') == '' then
   no_deadline('settlement')
   return { 'GONE' }
 end
 
-if not is_on_its_way(text('unsettled_entry')) then
-  set('unsettled_entry', publish_ready())
+if not is_on_its_way(text('last_entry')) then
+  set('last_entry', publish_ready())
   count('ready_again')
 end
 deadline('settlement', tonumber(settlement_ms))
-return done('OK', text('unsettled_entry'))
+return done('OK', text('last_entry'))

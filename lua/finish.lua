@@ -21,7 +21,7 @@
 
 if text('schema') == '' then
   return { 'NO_SESSION' }
-elseif text('last_finished') == claim_id and text('open_claim') ~= claim_id and not differs_from('last_') then
+elseif ended_by_driver() then
   if text('activity') == next_token then
     return { 'RESTARTED', text('activity_execution') == '' and not is_live() and next_token or '' }
   end
@@ -41,7 +41,6 @@ end
 if resume_token ~= '' then
   set('resume_token', resume_token)
 end
-set('last_finished', claim_id)
 local leaves = reason == 'interrupted'
 local parks
 if leaves or (undelivered == '1' and text('open_accepted') == '') then

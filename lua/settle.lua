@@ -25,7 +25,7 @@ if refusal then
   return refusal
 end
 
-local reason = text('unsettled_reason')
+local reason = text('last_reason')
 local outcome = (reason == 'completed' or reason == 'max_tokens') and 'stayed' or 'none'
 settled(outcome)
 redis.call('XACK', events, group, entry_id)

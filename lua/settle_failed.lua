@@ -27,13 +27,13 @@ end
 
 local failures = number('handler_failures') + 1
 set('handler_failures', failures)
-log_entry('error', 'where', 'handler', 'message', error_text, 'turn', text('unsettled_turn'))
+log_entry('error', 'where', 'handler', 'message', error_text, 'turn', text('last_turn'))
 if failures < tonumber(tries) then
   return done('FAILED', int(failures))
 end
 redis.call('XADD', dead, 'MAXLEN', '~', '10000', '*', 'type', 'agent.ready', 'session_id', session_id,
-  'execution_id', execution_id, 'generation', generation, 'claim_id', claim_id, 'turn', text('unsettled_turn'),
-  'reason', text('unsettled_reason'), 'entry_id', entry_id, 'failures', int(failures), 'error', error_text)
+  'execution_id', execution_id, 'generation', generation, 'claim_id', claim_id, 'turn', text('last_turn'),
+  'reason', text('last_reason'), 'entry_id', entry_id, 'failures', int(failures), 'error', error_text)
 count('dead')
 if text('on_handler_failure') == 'park' then
   raise_mark()

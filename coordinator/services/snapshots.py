@@ -47,7 +47,7 @@ class Snapshots:
         Raises SessionUnknown, StoreUnavailable, StoreMisconfigured.
         """
         key = self._store.keys.session(session_id)["session"]
-        phase, lifecycle, unsettled = await self._store.fields(key, "phase", "lifecycle", "unsettled_claim")
+        phase, lifecycle, unsettled = await self._store.fields(key, "phase", "lifecycle", "unsettled")
         if lifecycle is None:
             msg = f"There is no session {session_id!r}; open it first."
             raise SessionUnknown(msg)
@@ -89,7 +89,7 @@ def _snapshot(session_id: str, found: list[Any]) -> Snapshot:
         execution_status=cast("Any", fields.text("execution_status") or "none"),
         worker_id=fields.text("worker_id"),
         resume_token=fields.text("resume_token"),
-        unsettled_turn=fields.number("unsettled_turn"),
+        unsettled_turn=fields.number("last_turn") if fields.text("unsettled") else 0,
         last_reason=fields.text("last_reason"),
         handler_failures=fields.number("handler_failures"),
         cancel_pending=bool(fields.text("cancel_id")),
@@ -153,6 +153,6 @@ def _waiting_for(fields: _Fields, deadlines: tuple[Deadline, ...], now_ms: int, 
         return "start"
     if not fields.text("activity_execution") and not (leased and fields.text("execution_status") in _LIVE):
         return "placement"
-    if fields.text("unsettled_claim"):
+    if fields.text("unsettled"):
         return "settlement"
     return "guard" if guarded else ""

@@ -7,15 +7,14 @@
 -- @include lib/settled
 -- @include lib/activity
 
-local IDENTITY = { 'turn', 'generation', 'claim', 'execution', 'attempt' }
-local OPEN_ONLY = { 'accepted', 'output', 'step', 'step_first', 'step_size', 'batch' }
+local KEPT = { 'turn', 'generation', 'claim', 'execution', 'attempt', 'output' }
+local DROPPED = { 'accepted', 'step', 'step_first', 'step_size', 'batch' }
 
 local function publish_ready()
   return redis.call('XADD', events, '*', 'type', 'agent.ready', 'session_id', session_id,
-    'execution_id', text('unsettled_execution'), 'generation', text('unsettled_generation'),
-    'claim_id', text('unsettled_claim'), 'turn', text('unsettled_turn'), 'reason', text('unsettled_reason'),
-    'cancel_kind', text('unsettled_cancel_kind'), 'worker_id', text('unsettled_worker'),
-    'attempt', text('unsettled_attempt'), 'at_ms', text('unsettled_ms'), 'schema', '1')
+    'execution_id', text('last_execution'), 'generation', text('last_generation'), 'claim_id', text('last_claim'),
+    'turn', text('last_turn'), 'reason', text('last_reason'), 'cancel_kind', '', 'worker_id', text('last_worker'),
+    'attempt', text('last_attempt'), 'at_ms', text('last_ms'), 'schema', '1')
 end
 
 local function end_prompt(reason, back, error_text)
@@ -31,20 +30,18 @@ local function end_prompt(reason, back, error_text)
     consume()
   end
   log_entry(unpack(entry))
-  for _, field in ipairs(IDENTITY) do
+  for _, field in ipairs(KEPT) do
     set('last_' .. field, text('open_' .. field))
-    set('unsettled_' .. field, text('open_' .. field))
     set('open_' .. field, '')
   end
-  set('last_output', text('open_output'))
-  for _, field in ipairs(OPEN_ONLY) do
+  for _, field in ipairs(DROPPED) do
     set('open_' .. field, '')
   end
   set('last_reason', reason)
-  set('unsettled_reason', reason)
-  set('unsettled_worker', text('worker_id'))
-  set('unsettled_ms', now)
-  set('unsettled_entry', publish_ready())
+  set('last_worker', text('worker_id'))
+  set('last_ms', now)
+  set('last_entry', publish_ready())
+  set('unsettled', '1')
   if text('execution_status') == 'running' then
     set('execution_status', 'ready')
   end

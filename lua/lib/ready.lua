@@ -10,7 +10,7 @@ local function check_ready()
   if text('schema') == '' then
     return { 'NO_SESSION', 'session' }
   end
-  local why = text('unsettled_claim') == '' and (differs_from('last_') or 'settled') or differs_from('unsettled_')
+  local why = differs_from('last_') or (text('unsettled') == '' and 'settled')
   if why then
     return { 'STALE', why }
   end
