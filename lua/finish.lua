@@ -21,7 +21,7 @@
 
 if text('schema') == '' then
   return { 'NO_SESSION' }
-elseif ended_by_driver() then
+elseif is_own_repeat() then
   if text('activity') == next_token then
     return { 'RESTARTED', text('activity_execution') == '' and not is_live() and next_token or '' }
   end

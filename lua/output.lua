@@ -12,7 +12,7 @@
 -- @include lib/done
 
 if not owns() then
-  local repeated = ended_by_driver() and tonumber(ordinal) <= number('last_output')
+  local repeated = is_own_repeat() and tonumber(ordinal) <= number('last_output')
   return repeated and { 'OK' } or { 'SUPERSEDED', why_stale() }
 elseif tonumber(ordinal) <= number('open_output') then
   return { 'OK' }

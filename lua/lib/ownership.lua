@@ -21,10 +21,12 @@ local function owns()
 end
 
 -- Why a completion does not count: the first thing that differs from the open prompt, or else from the last one.
--- A driver's own end gets its first answer when it is repeated; an end that was forced on it does not.
-local function ended_by_driver()
+-- A driver's own end gets its first answer when it is repeated; an end that was forced on it does not. A driver has
+-- its answer before it claims again: once another prompt is open, the same completion is late.
+local function is_own_repeat()
   local reason = text('last_reason')
-  return text('last_claim') == claim_id and not differs_from('last_') and reason ~= 'lost' and reason ~= 'escalated'
+  return text('open_claim') == '' and text('last_claim') ~= '' and not differs_from('last_')
+    and reason ~= 'lost' and reason ~= 'escalated'
 end
 
 local function why_stale()
