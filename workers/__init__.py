@@ -1,0 +1,1 @@
+"""Worker processes: they take placements from arq, host executions, and run the turns of their sessions."""

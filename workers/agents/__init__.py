@@ -1,0 +1,1 @@
+"""Agents: what one has to be, how a plain function becomes one, and the scripted one for trying things out."""

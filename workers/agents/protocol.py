@@ -1,0 +1,140 @@
+"""What an agent is to a worker, and what a worker gives to an agent. The names are a contract."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Final, NoReturn, Protocol, runtime_checkable
+
+import msgspec
+
+from coordinator.domain.errors import NotAvailable
+from coordinator.domain.records import Message, Ownership
+from coordinator.session import Session
+from coordinator.store.store import Store
+
+AGENT_REASONS: Final = frozenset({"completed", "max_tokens", "cancelled", "error", "blocked"})
+"""The reasons that a `TurnEnd` may carry; the others are not an agent's to give."""
+
+
+class DispatchFailed(Exception):
+    """Raised by an adapter that knows that the agent did not get the prompt.
+
+    Before acceptance the messages go back in line for another attempt; after it this is an error like any other.
+    """
+
+
+class Prompt(msgspec.Struct, frozen=True):
+    """One prompt: everything that a turn consumes when it opens."""
+
+    session_id: str
+    text: str
+    """The bodies of `messages`, in order, a line break between two."""
+    messages: tuple[Message, ...]
+    ownership: Ownership
+    """The triple to echo in `TurnEnd`, so that an adapter which mixes prompts up is found out."""
+    turn: int
+    attempt: int
+    """1 the first time, one more for every time that these messages were put back in line."""
+
+
+class TurnEnd(msgspec.Struct, frozen=True):
+    """How a prompt ended."""
+
+    ownership: Ownership
+    """That of the prompt that ended."""
+    reason: str = "completed"
+    """`completed`, `max_tokens`, `cancelled`, `error` or `blocked`."""
+    error: str = ""
+    """For people: what went wrong."""
+    resume_token: str = ""
+    """What a later execution resumes from; empty leaves the stored one."""
+
+
+class Execution:
+    """One live agent runtime that serves one session on one worker. Its id is never used again."""
+
+    __slots__ = ("execution_id", "resume_token", "session_id", "store", "worker_id")
+
+    def __init__(self, session_id: str, execution_id: str, worker_id: str, resume_token: str, store: Store) -> None:
+        self.session_id = session_id
+        self.execution_id = execution_id
+        self.worker_id = worker_id
+        self.resume_token = resume_token
+        """What to resume from, or empty; `start` may set it, and it is stored once the execution is up."""
+        self.store = store
+        """The worker's own store, for agents that ship with the product; others use `turn.session`."""
+
+    def turn(self) -> NoReturn:
+        """Begin a turn that no message asked for. Raises NotAvailable: this version has no such turns."""
+        raise NotAvailable("An agent can't start a turn by itself in this version; send its session a message instead.")
+
+
+class Turn(Protocol):
+    """The open turn, as its agent sees it. Over when `prompt` returns."""
+
+    @property
+    def ownership(self) -> Ownership:
+        """The prompt's triple."""
+
+    @property
+    def cancelled(self) -> asyncio.Event:
+        """Set when the turn is to end; an agent that ignores it is given up, and its execution with it."""
+
+    @property
+    def cancel_cause(self) -> str:
+        """Empty, or why: `draining`, `self-stop` or `superseded`."""
+
+    @property
+    def session(self) -> Session:
+        """The turn's own session; calls that would wait for this very turn raise Reentry."""
+
+    def accepted(self) -> Awaitable[None]:
+        """Say that the agent has the prompt. Recorded soon; await the answer to know that it is.
+
+        Awaiting raises Superseded once the prompt belongs to another.
+        """
+
+    async def emit(self, text: str) -> None:
+        """Stream text; the first one is also the acceptance.
+
+        Batched (16 KiB, or 20 ms) and back-pressured. Raises Superseded once the prompt belongs to another: stop then.
+        """
+
+    async def take_steering(self) -> tuple[Message, ...]:
+        """At a step boundary: take every message that waits for one. Raises Superseded like `emit`."""
+
+    async def report(self, end: TurnEnd) -> bool:
+        """Report a completion that reached the adapter by another way than `prompt`'s return, however late.
+
+        False: it was stale, and changed nothing but a counter and a log line.
+        """
+
+    def ask(self, question: str) -> Awaitable[str]:
+        """Ask a person. Raises NotAvailable: this version has no questions."""
+
+    def move(self, step: str) -> Awaitable[None]:
+        """Ask for a move to a workflow step. Raises NotAvailable: this version has no workflows."""
+
+    def signal(self) -> Awaitable[None]:
+        """Let the turn's end advance its step. Raises NotAvailable: this version has no workflows."""
+
+
+@runtime_checkable
+class Agent(Protocol):
+    """One agent runtime, made fresh for every execution. Calls come one at a time, but for `stop`."""
+
+    async def start(self, execution: Execution) -> None:
+        """Boot, or restore from `execution.resume_token`. An exception is a failed start: it parks the session."""
+
+    async def prompt(self, prompt: Prompt, turn: Turn) -> TurnEnd:
+        """Work on a prompt until its turn has ended.
+
+        An exception ends the turn as an `error` and consumes its messages; `DispatchFailed` before acceptance does not.
+        """
+
+    async def reset(self) -> None:
+        """Replace the provider's session by a fresh one and keep the process."""
+
+    async def stop(self) -> None:
+        """End the runtime. Comes once, also after a failed start or in the middle of a prompt."""

@@ -1,0 +1,73 @@
+"""The worker's control channel: hints that an activity of one of its executions wants a driver."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from coordinator.streams.backoff import Backoff
+
+if TYPE_CHECKING:
+    from redis.asyncio import Redis
+    from redis.asyncio.client import PubSub
+
+logger = logging.getLogger(__name__)
+
+_QUIET: Final = 5.0
+"""Seconds without a message after which the link is probed."""
+_PARTS: Final = 3
+
+
+class Control:
+    """The subscription of one worker, on a connection of its own; renewed whenever it breaks."""
+
+    def __init__(self, reader: Redis, channel: str, run: Callable[[str, str], None], look: Callable[[], None]) -> None:
+        """`run(session, token)` hears every hint; `look()` every new subscription, before which hints may be lost."""
+        self._reader = reader
+        self._channel = channel
+        self._run = run
+        self._look = look
+        self.subscribed = asyncio.Event()
+
+    async def run(self) -> None:
+        """Listen until cancelled."""
+        backoff = Backoff(first=0.05, most=2.0)
+        while True:
+            pubsub = self._reader.pubsub()
+            try:
+                await pubsub.subscribe(self._channel)
+                await self._listen(pubsub, backoff)
+            except Exception as error:  # noqa: BLE001 - without hints the heartbeats go on, whatever failed
+                delay = backoff.next()
+                logger.warning("no control hints, work goes on by heartbeat; next attempt in %.2f s: %s", delay, error)
+                await asyncio.sleep(delay)
+            finally:
+                self.subscribed.clear()
+                await pubsub.aclose()
+
+    async def _listen(self, pubsub: PubSub, backoff: Backoff) -> None:
+        probed = False
+        while True:
+            message: dict[str, Any] | None = await pubsub.get_message(timeout=_QUIET)
+            if message is not None:
+                probed = False
+                self._hear(message, backoff)
+            elif probed:
+                raise ConnectionError("the server did not answer on the control connection")
+            else:
+                probed = True
+                await pubsub.ping()
+
+    def _hear(self, message: dict[str, Any], backoff: Backoff) -> None:
+        if message["type"] == "subscribe":
+            backoff.succeeded()
+            self.subscribed.set()
+            self._look()
+        elif message["type"] == "message":
+            words = message["data"].split(" ")
+            if words[0] == "run" and len(words) == _PARTS:
+                self._run(words[1], words[2])
+            else:
+                logger.debug("unknown control hint %.40r", message["data"])

@@ -1,0 +1,156 @@
+"""The open turn, as its agent sees it: `workers.agents.protocol.Turn`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Generator
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeVar
+
+from coordinator.domain.errors import NotAvailable, StoreError, Superseded
+from coordinator.domain.ids import new_id
+from coordinator.domain.verdicts import Verdict
+from workers.output import Output
+from workers.persistence import persist
+
+if TYPE_CHECKING:
+    from coordinator.domain.records import Message, Ownership
+    from coordinator.services.turns import Turns
+    from coordinator.session import Session
+    from workers.agents.protocol import TurnEnd
+
+
+T = TypeVar("T")
+OURS: Final = frozenset({Verdict.GO_ON, Verdict.GONE, Verdict.RESTARTED})
+"""What `finish` answers to the prompt's owner."""
+
+
+class TurnLink(Protocol):
+    """What a turn needs of the driver that runs it."""
+
+    session_id: str
+
+    @property
+    def turns(self) -> Turns:
+        """The turn's scripts."""
+
+    @property
+    def session(self) -> Session:
+        """The session's client."""
+
+    async def ask(self, what: str, call: Callable[[], Awaitable[T]]) -> T:
+        """Call a script until Redis has answered. Raises Superseded or StoreError once the execution was dropped."""
+
+    def reported(self, turn: LiveTurn, end: TurnEnd) -> bool:
+        """Take an end that did not come by the prompt's return; false if that turn is not open any more."""
+
+    def lost(self, turn: LiveTurn) -> None:
+        """Hear that the turn's prompt is another's."""
+
+
+class LiveTurn:
+    """One turn on this worker, from its claim to its finish."""
+
+    __slots__ = ("_link", "_session", "_step", "_steps", "cancel_cause", "cancelled", "output", "ownership", "token")
+
+    def __init__(self, link: TurnLink, ownership: Ownership, token: str) -> None:
+        self._link = link
+        self._session: Session | None = None
+        self._steps = 0
+        self._step: asyncio.Task[tuple[Message, ...] | None] | None = None
+        self.ownership = ownership
+        self.token = token
+        self.cancelled = asyncio.Event()
+        self.cancel_cause = ""
+        self.output = Output(self._write, self._lost)
+
+    @property
+    def session(self) -> Session:
+        """The turn's own session; calls that would wait for this very turn raise Reentry."""
+        if self._session is None:
+            self._session = self._link.session
+        return self._session
+
+    def cancel(self, cause: str) -> None:
+        """Ask the agent to end the turn. The first cause is the one that it is shown."""
+        self.cancel_cause = self.cancel_cause or cause
+        self.cancelled.set()
+
+    def accepted(self) -> Awaitable[None]:
+        """Say that the agent has the prompt; await the answer to know that it is recorded."""
+        self.output.start(acceptance=True)
+        return _Later(self.output.flush)
+
+    async def emit(self, text: str) -> None:
+        """Stream text, batched and back-pressured. Raises Superseded once the prompt is another's."""
+        if text:
+            await self.output.emit(text)
+
+    async def take_steering(self) -> tuple[Message, ...]:
+        """Take what waits for a step boundary; output first. Raises Superseded once the prompt is another's."""
+        await self.output.flush(acceptance=True)
+        # A cancelled wait leaves its task: the next call gets that batch, and no message is taken and dropped.
+        if self._step is None:
+            self._steps += 1
+            self._step = asyncio.create_task(self._take(self._steps))
+        batch = await asyncio.shield(self._step)
+        self._step = None
+        if batch is None:
+            self.output.supersede()
+            raise Superseded("The prompt was superseded; there is nothing to take for it any more.")
+        return batch
+
+    async def report(self, end: TurnEnd) -> bool:
+        """Report a completion that came by another way than the prompt's return; false when it was stale."""
+        link = self._link
+        if link.reported(self, end):
+            return True
+        next_token = new_id("a")
+        answer = await persist(
+            lambda: link.turns.finish(
+                link.session_id, end.ownership, self.token, end.reason, error=end.error, next_token=next_token
+            ),
+            f"late completion of session {link.session_id}",
+            lambda: True,
+        )
+        return answer.verdict in OURS
+
+    def ask(self, question: str) -> NoReturn:  # noqa: ARG002 - the contract's parameters
+        """Raise NotAvailable: this version has no questions."""
+        raise NotAvailable(
+            "Questions come with a later version; end the turn, and the answer can be sent as a message."
+        )
+
+    def move(self, step: str) -> NoReturn:  # noqa: ARG002 - the contract's parameters
+        """Raise NotAvailable: this version has no workflows."""
+        raise NotAvailable("Workflow steps come with a later version; a turn can't move its session yet.")
+
+    def signal(self) -> NoReturn:
+        """Raise NotAvailable: this version has no workflows."""
+        raise NotAvailable("Workflow signals come with a later version; a turn can't signal its session yet.")
+
+    async def _write(self, number: int, text: str) -> bool:
+        link = self._link
+        try:
+            return await link.ask("output", lambda: link.turns.output(link.session_id, self.ownership, number, text))
+        except (Superseded, StoreError):
+            return False
+
+    async def _take(self, number: int) -> tuple[Message, ...] | None:
+        link = self._link
+        try:
+            return await link.ask("step", lambda: link.turns.step(link.session_id, self.ownership, number))
+        except (Superseded, StoreError):
+            return None
+
+    def _lost(self) -> None:
+        self._link.lost(self)
+
+
+class _Later:
+    """Awaitable, but nothing is left undone if nobody awaits it."""
+
+    def __init__(self, work: Callable[[], Awaitable[None]]) -> None:
+        self._work = work
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return (yield from self._work().__await__())
