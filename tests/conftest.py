@@ -116,7 +116,10 @@ async def proxy(server: EmbeddedServer) -> AsyncIterator[FaultProxy]:
 
 @pytest.fixture
 async def spawn() -> AsyncIterator[Spawn]:
-    """Real processes: `await spawn("worker", "--agent", …, env={…})` starts `coordinator worker …`; all end here."""
+    """Real processes, none of which outlives its test.
+
+    `await spawn("worker", "--agent", "workers.agents.scripted:agent", env={…})` waits until the worker is ready.
+    """
     async with AsyncExitStack() as stack:
         yield partial(_spawn, stack)
 

@@ -26,6 +26,7 @@ from coordinator.settings import Settings
 from coordinator.store import embedded
 from coordinator.store.failures import is_transient, translate, was_sent
 from coordinator.store.keys import Keys
+from coordinator.store.queue import deserialize, serialize
 
 __all__ = ("BLOCK", "Address", "coordination", "is_transient", "locate", "queue", "reader", "translate", "was_sent")
 
@@ -69,8 +70,8 @@ def queue(
     url: str,
     settings: Settings,
     *,
-    serializer: Callable[[dict[str, Any]], bytes] | None = None,
-    deserializer: Callable[[bytes], dict[str, Any]] | None = None,
+    serializer: Callable[[dict[str, Any]], bytes] = serialize,
+    deserializer: Callable[[bytes], dict[str, Any]] = deserialize,
     connections: int = 20,
 ) -> ArqRedis:
     """Make the client for the placement queue; its replies are bytes.

@@ -35,6 +35,7 @@ _CLASSES: Final[tuple[tuple[type[Exception], str], ...]] = (
     (exceptions.ReadOnlyError, "READONLY"),
     (exceptions.OutOfMemoryError, "OOM"),
 )
+_NO_RIGHTS_IN_SCRIPT: Final = ("ACL failure in script", "The user executing the script can't")
 # What redis-py says before it has sent anything.
 _UNSENT: Final = ("connecting to", "No connection available", "Connection refused", "max number of clients")
 
@@ -48,7 +49,7 @@ def translate(error: BaseException) -> CoordinatorError:
         return StoreUnavailable(_LATER[code])
     if code in _NEVER:
         return StoreMisconfigured(_NEVER[code])
-    if isinstance(error, exceptions.NoPermissionError) or "ACL failure" in str(error):
+    if isinstance(error, exceptions.NoPermissionError) or str(error).startswith(_NO_RIGHTS_IN_SCRIPT):
         return StoreMisconfigured(
             f"Redis refuses for want of rights: {_quoted(error)} Grant them to the user of the URL."
         )

@@ -1,0 +1,1 @@
+"""What the tests share: servers, faults, processes, and a view of the whole keyspace."""
