@@ -16,7 +16,6 @@ import msgspec
 from arq.connections import ArqRedis
 from redis import exceptions
 from redis.asyncio import BlockingConnectionPool, Redis
-from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff
 
@@ -26,6 +25,7 @@ from coordinator.settings import Settings
 from coordinator.store import embedded
 from coordinator.store.failures import is_transient, translate, was_sent
 from coordinator.store.keys import Keys
+from coordinator.store.lines import LINES
 from coordinator.store.queue import deserialize, serialize
 
 __all__ = ("BLOCK", "Address", "coordination", "is_transient", "locate", "queue", "reader", "translate", "was_sent")
@@ -128,24 +128,18 @@ def _pool(
         "socket_connect_timeout": _CONNECT,
         "socket_timeout": timeout,
         "health_check_interval": _HEALTH,
-        "redis_connect_func": _greet,
         "decode_responses": decode,
         "retry": Retry(ExponentialWithJitterBackoff(cap=2.0, base=0.1), retries, supported_errors=_LINE_ERRORS),  # type: ignore[arg-type]
         "retry_on_error": list(_LINE_ERRORS) if repeat else [],
         **_for_scheme(scheme_of(url)),
     }
     try:
-        return BlockingConnectionPool.from_url(url, **options)
+        pool = BlockingConnectionPool.from_url(url, **options)
     except (ValueError, TypeError):
         # Not even the cause: the client's errors quote the address.
         raise StoreMisconfigured("The Redis URL is not one that the client understands.") from None
-
-
-async def _greet(connection: AbstractConnection) -> None:
-    # A connection counts as due for its health check from the start, and one that fails there (no password, still
-    # loading) connects anew inside the first connect, without end.
-    connection.next_health_check = asyncio.get_running_loop().time() + _HEALTH
-    await connection.on_connect()
+    pool.connection_class = LINES[scheme_of(url)]
+    return pool
 
 
 def _for_scheme(scheme: str) -> Mapping[str, Any]:

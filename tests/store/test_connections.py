@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -174,3 +175,28 @@ async def test_an_address_that_the_client_does_not_know_is_not_quoted() -> None:
     with pytest.raises(StoreMisconfigured) as caught:
         _ = coordination(f"redis://h/0?db={SECRET}", Settings())
     assert SECRET not in repr(caught.getrepr())
+
+
+async def test_a_cancel_is_never_lost_in_a_command(server: EmbeddedServer, stack: AsyncExitStack) -> None:
+    talker = client(stack, server.url)
+
+    async def talk() -> None:
+        while True:
+            await talker.ping()
+
+    for turns in range(60):
+        task = asyncio.create_task(talk())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        done, _ = await asyncio.wait({task}, timeout=1)
+        assert done, f"cancelled after {turns} turns of the loop, and still talking"
+        assert task.cancelled()
+
+
+async def test_a_unix_socket_and_another_database_work(tmp_path: Path) -> None:
+    with EmbeddedServer(config={"unixsocket": str(tmp_path / "s"), "requirepass": "pw"}):
+        one = coordination(f"unix://:pw@{tmp_path}/s?db=3", Settings())
+        assert await one.set("a", 1)
+        assert await one.get("a") == "1"
+        await one.aclose()
