@@ -23,7 +23,8 @@ class AgentReady(_Event, frozen=True, kw_only=True, tag="agent.ready"):
     turn: int
     attempt: int
     cancel_kind: str = ""
-    step_entry: str = ""
+    settlement: str = "required"
+    """`none`: the turn was settled by its own end; handlers hear of it, and nothing waits for them."""
 
 
 class AgentBootReady(_Event, frozen=True, kw_only=True, tag="agent.boot_ready"):

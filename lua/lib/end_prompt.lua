@@ -14,7 +14,7 @@ local function publish_ready()
   return redis.call('XADD', events, '*', 'type', 'agent.ready', 'session_id', session_id,
     'execution_id', text('last_execution'), 'generation', text('last_generation'), 'claim_id', text('last_claim'),
     'turn', text('last_turn'), 'reason', text('last_reason'), 'cancel_kind', '', 'worker_id', text('last_worker'),
-    'attempt', text('last_attempt'), 'at_ms', text('last_ms'), 'schema', '1')
+    'attempt', text('last_attempt'), 'settlement', text('settlement'), 'at_ms', text('last_ms'), 'schema', '1')
 end
 
 local function end_prompt(reason, back, error_text)
