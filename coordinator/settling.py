@@ -25,17 +25,16 @@ _log = logging.getLogger(__name__)
 _DELIVERIES_A_TRY: Final = 3
 """An entry that was delivered this often for every try that a handler has, unanswered, kills its readers."""
 _RECORDED: Final = {
-    "execution_id": "unsettled_execution",
-    "generation": "unsettled_generation",
-    "claim_id": "unsettled_claim",
-    "turn": "unsettled_turn",
-    "reason": "unsettled_reason",
-    "cancel_kind": "unsettled_cancel_kind",
-    "worker_id": "unsettled_worker",
-    "attempt": "unsettled_attempt",
-    "at_ms": "unsettled_ms",
+    "execution_id": "last_execution",
+    "generation": "last_generation",
+    "claim_id": "last_claim",
+    "turn": "last_turn",
+    "reason": "last_reason",
+    "worker_id": "last_worker",
+    "attempt": "last_attempt",
+    "at_ms": "last_ms",
 }
-"""An event's fields, and where the record keeps them until the turn is settled."""
+"""A ready's fields, and where the record keeps them."""
 
 
 class Settling:
@@ -175,10 +174,10 @@ class Settling:
         if not is_id(session_id):
             return None
         key = store.keys.session(session_id)["session"]
-        values = await store.fields(key, "unsettled_entry", *_RECORDED.values())
-        if values[0] != entry.id:
+        unsettled, last_entry, *values = await store.fields(key, "unsettled", "last_entry", *_RECORDED.values())
+        if not unsettled or last_entry != entry.id:
             return None
-        fields = {name: value or "" for name, value in zip(_RECORDED, values[1:], strict=True)}
+        fields = {name: value or "0" for name, value in zip(_RECORDED, values, strict=True)}
         return msgspec.convert({"type": "agent.ready", "session_id": session_id, **fields}, AgentReady, strict=False)
 
     async def _count(self, what: str, partition: int, number: int) -> None:

@@ -45,13 +45,18 @@ class Player(msgspec.Struct):
             self.session_id, claim.ownership, self.token, reason, number=2, text=text
         )
 
-    async def turn(self, text: str = "work", reason: str = "completed") -> Claim:
-        """One whole turn, up to its `agent.ready`."""
+    async def begin(self, text: str = "work") -> Claim:
+        """Send, and open the turn."""
         await self.send(text)
         if not self.execution_id:
             await self.start()
         claim = await self.claim()
         assert claim.verdict is Verdict.OK, claim
+        return claim
+
+    async def turn(self, text: str = "work", reason: str = "completed") -> Claim:
+        """One whole turn, up to its `agent.ready`."""
+        claim = await self.begin(text)
         await self.finish(claim, reason)
         return claim
 

@@ -1,0 +1,93 @@
+"""A connected client of a real server, replicas in this process, and players of the worker's part."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+
+from coordinator.client import Coordinator
+from coordinator.orchestrator import Orchestrator
+from coordinator.services import Kernel
+from coordinator.settings import Settings
+from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.keys import GROUP
+from tests.orchestrator.player import Player
+
+Replica = Callable[..., Awaitable[asyncio.Task[None]]]
+
+
+@pytest.fixture
+def settings(server: EmbeddedServer, settings_options: dict[str, Any]) -> Settings:
+    return Settings(redis_url=server.url, **settings_options)
+
+
+@pytest.fixture
+async def coord(settings: Settings) -> AsyncIterator[Coordinator]:
+    async with Coordinator.connect(settings) as coord:
+        yield coord
+
+
+@pytest.fixture
+def kernel(coord: Coordinator) -> Kernel:
+    return coord.kernel
+
+
+@pytest.fixture
+def player(kernel: Kernel) -> Callable[[str], Player]:
+    return lambda session_id: Player(kernel, session_id)
+
+
+@pytest.fixture
+async def replica(coord: Coordinator) -> AsyncIterator[Replica]:
+    """Run a replica in this process until the test ends; returns when it reads."""
+    async with AsyncExitStack() as stack:
+
+        async def start(orchestrator: Orchestrator | None = None) -> asyncio.Task[None]:
+            reading = asyncio.Event()
+            chosen = orchestrator or Orchestrator(coord)
+            task = asyncio.create_task(chosen.run(reading.set, handle_signals=False))
+            stack.push_async_callback(stop, task)
+            async with asyncio.timeout(10):
+                await reading.wait()
+            return task
+
+        yield start
+
+
+async def stop(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def settled(coord: Coordinator, session_id: str, turn: int, timeout: float = 15) -> None:
+    """Wait until that turn, or a later one, was settled."""
+
+    async def look() -> bool | None:
+        view = await coord.kernel.snapshots.read(session_id)
+        return (view.turn >= turn and view.open_turn == 0 and view.unsettled_turn == 0) or None
+
+    await coord.hints.until(session_id, look, timeout, f"turn {turn} of {session_id} to be settled")
+
+
+async def eventually(look: Callable[[], Awaitable[object]], timeout: float = 15) -> None:
+    """Look again until it is true; for what nobody hints."""
+    async with asyncio.timeout(timeout):
+        while not await look():
+            await asyncio.sleep(0.01)
+
+
+async def pending(kernel: Kernel, session_id: str) -> list[dict[str, Any]]:
+    """What is delivered and not acknowledged on the session's partition."""
+    events = kernel.store.keys.session(session_id)["events"]
+    rows: list[dict[str, Any]] = await kernel.store.redis.xpending_range(events, GROUP, "-", "+", 100)
+    return rows
+
+
+async def counters(kernel: Kernel, session_id: str) -> dict[str, str]:
+    """The counters of the session's partition."""
+    found: dict[str, str] = await kernel.store.redis.hgetall(kernel.store.keys.session(session_id)["counters"])  # type: ignore[misc]
+    return found

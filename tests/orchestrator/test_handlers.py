@@ -1,0 +1,379 @@
+"""User handlers: when they run, how often, and what becomes of a failing one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from coordinator.client import Coordinator
+from coordinator.domain.errors import Reentry, UsageError
+from coordinator.domain.events import AgentBootReady
+from coordinator.domain.records import SessionPolicy
+from coordinator.domain.verdicts import Verdict
+from coordinator.handlers import SettledTurn
+from coordinator.orchestrator import Orchestrator
+from coordinator.session import Session
+from tests.orchestrator.conftest import Replica, counters, eventually, pending, settled
+from tests.orchestrator.player import Player
+from tests.support.faulty import FaultyStore
+
+Make = Callable[[str], Player]
+
+
+@pytest.fixture
+def settings_options() -> dict[str, Any]:
+    return {"handler_timeout": 0.5, "handler_tries": 3}
+
+
+async def test_a_handler_sees_the_ended_turn_under_the_guard(
+    coord: Coordinator, player: Make, replica: Replica
+) -> None:
+    """While it runs no turn opens and nobody else takes the guard."""
+    orchestrator = Orchestrator(coord)
+    seen: list[SettledTurn] = []
+    verdicts: list[Verdict] = []
+
+    @orchestrator.on_turn_complete
+    async def after(turn: SettledTurn, session: Session) -> None:
+        seen.append(turn)
+        view = await session.snapshot()
+        assert view.unsettled_turn == turn.turn
+        verdicts.append((await coord.kernel.guards.acquire(turn.session_id, "someone")).verdict)
+
+    await replica(orchestrator)
+    session = player("s")
+    await session.open()
+    claim = await session.turn()
+    await settled(coord, "s", 1)
+    assert claim.ownership is not None
+    assert [(turn.key, turn.turn, turn.reason, turn.worker_id) for turn in seen] == [
+        (claim.ownership.claim_id, 1, "completed", "w1")
+    ]
+    assert verdicts == [Verdict.GUARD_BUSY]
+    assert (await coord.kernel.guards.acquire("s", "someone")).verdict is Verdict.OK
+
+
+async def test_handlers_run_for_completed_and_max_tokens_only(
+    coord: Coordinator, player: Make, replica: Replica
+) -> None:
+    orchestrator = Orchestrator(coord)
+    reasons: list[str] = []
+
+    @orchestrator.on_turn_complete
+    async def after(turn: SettledTurn, session: Session) -> None:
+        reasons.append(turn.reason)
+
+    await replica(orchestrator)
+    session = player("s")
+    await session.open(SessionPolicy(after_error="continue"))
+    for number, reason in enumerate(["error", "max_tokens", "blocked", "completed"], 1):
+        await session.turn(reason=reason)
+        await settled(coord, "s", number)
+    assert reasons == ["max_tokens", "completed"]
+
+
+async def test_a_message_sent_by_a_handler_becomes_the_next_turn(
+    coord: Coordinator, player: Make, replica: Replica
+) -> None:
+    orchestrator = Orchestrator(coord)
+
+    @orchestrator.on_turn_complete
+    async def after(turn: SettledTurn, session: Session) -> None:
+        if turn.turn == 1:
+            await session.send("go on", message_id=f"next-{turn.key}")
+
+    await replica(orchestrator)
+    session = player("s")
+    await session.open()
+    await session.turn()
+    await settled(coord, "s", 1)
+    claim = await session.claim()
+    assert [message.body for message in claim.messages] == ["go on"]
+
+
+async def test_what_would_wait_for_the_handler_itself_is_refused(
+    coord: Coordinator, player: Make, replica: Replica
+) -> None:
+    """Also in a task that the handler starts."""
+    orchestrator = Orchestrator(coord)
+    refused: list[str] = []
+
+    @orchestrator.on_turn_complete
+    async def after(turn: SettledTurn, session: Session) -> None:
+        for call in (session.wait_idle, session.close, session.guard().__aenter__):
+            with pytest.raises(Reentry):
+                await asyncio.create_task(call())
+            refused.append(call.__name__)
+
+    await replica(orchestrator)
+    session = player("s")
+    await session.open()
+    await session.turn()
+    await settled(coord, "s", 1)
+    assert refused == ["wait_idle", "close", "__aenter__"]
+
+
+async def test_a_failing_handler_is_tried_again_with_the_same_key(
+    coord: Coordinator, player: Make, replica: Replica
+) -> None:
+    orchestrator = Orchestrator(coord)
+    keys: list[str] = []
+
+    @orchestrator.on_turn_complete
+    async def after(turn: SettledTurn, session: Session) -> None:
+        keys.append(turn.key)
+        if len(keys) < 3:
+            raise RuntimeError("not yet")
+
+    await replica(orchestrator)
+    session = player("s")
+    await session.open()
+    await session.turn()
+    await settled(coord, "s", 1)
+    assert len(keys) == 3
+    assert len(set(keys)) == 1
+    assert [entry["message"] for entry in await session.log("error")] == [
+        "test_a_failing_handler_is_tried_again_with_the_same_key.<locals>.after: RuntimeError: not yet"
+    ] * 2
+    assert [entry["outcome"] for entry in await session.log("turn.settled")] == ["stayed"]
+
+
+async def test_a_handler_that_always_fails_is_given_up_and_the_session_goes_on(
+    coord: Coordinator, player: Make, replica: Replica
+) -> None:
+    orchestrator = Orchestrator(coord)
+    failing = True
+
+    @orchestrator.on_turn_complete
+    async def after(turn: SettledTurn, session: Session) -> None:
+        if failing:
+            raise RuntimeError("never")
+
+    await replica(orchestrator)
+    session = player("s")
+    await session.open()
+    await session.turn()
+    await settled(coord, "s", 1)
+    dead = await coord.kernel.store.redis.xrange(coord.kernel.store.keys.session("s")["dead"])
+    assert [(fields["session_id"], fields["failures"]) for _, fields in dead] == [("s", "3")]
+    assert "RuntimeError: never" in dead[0][1]["error"]
+    assert await pending(coord.kernel, "s") == []
+    failing = False
+    await session.turn()
+    await settled(coord, "s", 2)
+    assert [entry["outcome"] for entry in await session.log("turn.settled")] == ["failed", "stayed"]
+
+
+@pytest.mark.parametrize("stubborn", [False, True])
+async def test_a_handler_that_takes_too_long_counts_as_failed(
+    coord: Coordinator, player: Make, replica: Replica, stubborn: bool
+) -> None:
+    """Even one that swallows its cancellation."""
+    orchestrator = Orchestrator(coord)
+    released = asyncio.Event()
+    runs = 0
+
+    @orchestrator.on_turn_complete
+    async def after(turn: SettledTurn, session: Session) -> None:
+        nonlocal runs
+        runs += 1
+        while runs == 1 and not released.is_set():
+            try:
+                await released.wait()
+            except asyncio.CancelledError:
+                if not stubborn:
+                    raise
+
+    await replica(orchestrator)
+    session = player("s")
+    await session.open()
+    await session.turn()
+    await settled(coord, "s", 1)
+    released.set()
+    assert runs == 2
+    assert "took longer than 0.5 s" in (await session.log("error"))[0]["message"]
+
+
+async def test_a_handler_can_not_end_the_replica(coord: Coordinator, player: Make, replica: Replica) -> None:
+    orchestrator = Orchestrator(coord)
+    runs = 0
+
+    @orchestrator.on_turn_complete
+    async def after(turn: SettledTurn, session: Session) -> None:
+        nonlocal runs
+        runs += 1
+        if runs == 1:
+            raise SystemExit(3)
+        if runs == 2:
+            raise asyncio.CancelledError
+
+    task = await replica(orchestrator)
+    session = player("s")
+    await session.open()
+    await session.turn()
+    await settled(coord, "s", 1)
+    assert runs == 3
+    assert not task.done()
+
+
+async def test_handlers_run_again_when_the_settlement_did_not_arrive(
+    coord: Coordinator, player: Make, replica: Replica
+) -> None:
+    """At least once: the replica can't know, so it runs them again, with the same key, and settles once."""
+    coord.kernel.store._patience = 0.05
+    faults = FaultyStore(coord.kernel.store)
+    for occurrence in (1, 2, 3):
+        faults.drop_call("settle", occurrence)
+    orchestrator = Orchestrator(coord)
+    keys: list[str] = []
+
+    @orchestrator.on_turn_complete
+    async def after(turn: SettledTurn, session: Session) -> None:
+        keys.append(turn.key)
+
+    await replica(orchestrator)
+    session = player("s")
+    await session.open()
+    await session.turn()
+    await settled(coord, "s", 1)
+    assert len(set(keys)) == 1
+    assert await session.log("error", "ready.stale") == []
+    assert len(await session.log("turn.settled")) == 1
+
+
+async def test_a_lost_guard_makes_the_handlers_run_again(coord: Coordinator, player: Make, replica: Replica) -> None:
+    """What ran under the lost guard settles nothing, and is no failure."""
+    orchestrator = Orchestrator(coord)
+    runs = 0
+
+    @orchestrator.on_turn_complete
+    async def after(turn: SettledTurn, session: Session) -> None:
+        nonlocal runs
+        runs += 1
+        if runs == 1:
+            await coord.kernel.store.redis.delete(coord.kernel.store.keys.session("s")["guard"])
+
+    await replica(orchestrator)
+    session = player("s")
+    await session.open()
+    await session.turn()
+    await settled(coord, "s", 1)
+    assert runs == 2
+    assert await session.log("error") == []
+    assert len(await session.log("turn.settled")) == 1
+
+
+async def test_a_held_guard_is_waited_for(coord: Coordinator, player: Make, replica: Replica) -> None:
+    faults = FaultyStore(coord.kernel.store)
+    orchestrator = Orchestrator(coord)
+    keys: list[str] = []
+
+    @orchestrator.on_turn_complete
+    async def after(turn: SettledTurn, session: Session) -> None:
+        keys.append(turn.key)
+
+    session = player("s")
+    await session.open()
+    claim = await session.begin()
+    guard = await coord.kernel.guards.acquire("s", "someone")
+    await session.finish(claim)
+    await replica(orchestrator)
+
+    async def asked() -> bool:
+        return faults.sent["guard_acquire"] >= 4
+
+    await eventually(asked)
+    assert keys == []
+    await coord.kernel.guards.release("s", "someone", guard.number)
+    await settled(coord, "s", 1)
+    assert len(keys) == 1
+
+
+async def test_an_event_handler_gets_its_event_and_settles_nothing(
+    coord: Coordinator, player: Make, replica: Replica
+) -> None:
+    orchestrator = Orchestrator(coord)
+    seen: asyncio.Queue[AgentBootReady] = asyncio.Queue()
+
+    @orchestrator.on_event("agent.boot_ready")
+    async def booted(event: AgentBootReady, session: Session) -> None:
+        assert (await session.snapshot()).session_id == event.session_id
+        await seen.put(event)
+
+    await replica(orchestrator)
+    session = player("s")
+    await session.open()
+    claim = await session.begin()
+    async with asyncio.timeout(10):
+        event = await seen.get()
+    assert (event.session_id, event.execution_id, event.worker_id) == ("s", session.execution_id, "w1")
+    assert await session.log("turn.settled") == []
+    await session.finish(claim)
+    await settled(coord, "s", 1)
+
+
+async def test_a_failing_event_handler_is_tried_again_and_then_given_up(
+    coord: Coordinator, player: Make, replica: Replica
+) -> None:
+    orchestrator = Orchestrator(coord)
+    runs = 0
+
+    @orchestrator.on_event("agent.boot_ready")
+    async def booted(event: AgentBootReady, session: Session) -> None:
+        nonlocal runs
+        runs += 1
+        raise RuntimeError("never")
+
+    await replica(orchestrator)
+    session = player("s")
+    await session.open()
+    await session.turn()
+    await settled(coord, "s", 1)
+    dead = await coord.kernel.store.redis.xrange(coord.kernel.store.keys.session("s")["dead"])
+    assert runs == 3
+    assert [fields["type"] for _, fields in dead] == ["agent.boot_ready"]
+    assert (await counters(coord.kernel, "s"))["dead"] == "1"
+    assert await pending(coord.kernel, "s") == []
+
+
+async def test_a_session_without_settlement_has_its_handlers_run_too(
+    coord: Coordinator, player: Make, replica: Replica
+) -> None:
+    """Without the guard, and at least once."""
+    orchestrator = Orchestrator(coord)
+    turns: asyncio.Queue[int] = asyncio.Queue()
+
+    @orchestrator.on_turn_complete
+    async def after(turn: SettledTurn, session: Session) -> None:
+        await turns.put(turn.turn)
+
+    await replica(orchestrator)
+    session = player("s")
+    await session.open(SessionPolicy(settlement="none"))
+    await session.turn()
+    await session.turn()
+    async with asyncio.timeout(5):
+        assert [await turns.get(), await turns.get()] == [1, 2]
+    assert await session.log("ready.stale") == []
+
+
+def test_a_handler_has_to_be_async(coord: Coordinator) -> None:
+    orchestrator = Orchestrator(coord)
+
+    def plain(turn: SettledTurn, session: Session) -> None: ...
+
+    with pytest.raises(UsageError, match="plain is not: use `async def`"):
+        orchestrator.on_turn_complete(plain)  # type: ignore[type-var]
+    with pytest.raises(UsageError, match="async def"):
+        orchestrator.on_event("agent.lost")(plain)  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize(("name", "words"), [("agent.ready", "on_turn_complete"), ("agent.gone", "agent.lost")])
+def test_only_events_that_there_are_can_be_handled(coord: Coordinator, name: str, words: str) -> None:
+    async def handler(event: object, session: Session) -> None: ...
+
+    with pytest.raises(UsageError, match=words):
+        Orchestrator(coord).on_event(name)(handler)
