@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Coroutine
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from coordinator.domain.errors import CoordinatorError, GuardBusy, GuardLost, SessionUnknown, StoreUnavailable
 from coordinator.domain.ids import new_id
@@ -163,19 +164,19 @@ class Guard:
 _finishing: set[asyncio.Task[None]] = set()
 
 
-async def _finish(work: object) -> None:
+async def _finish(work: Coroutine[Any, Any, None]) -> None:
     """Run a clean-up to its end although the caller is cancelled, for at most the bound; the TTL covers the rest."""
-    task = asyncio.ensure_future(_quietly(work))
+    task = asyncio.create_task(_quietly(work))
     _finishing.add(task)
     task.add_done_callback(_finishing.discard)
-    try:
-        await asyncio.wait_for(asyncio.shield(task), _RELEASE_BOUND)
-    except TimeoutError:
+    # Not wait_for: a caller's cancellation goes through, and the task goes on.
+    _, late = await asyncio.wait({task}, timeout=_RELEASE_BOUND)
+    if late:
         logger.warning("a guard could not be given back in time; it frees itself by its TTL")
 
 
-async def _quietly(work: object) -> None:
+async def _quietly(work: Coroutine[Any, Any, None]) -> None:
     try:
-        await work  # type: ignore[misc]
+        await work
     except CoordinatorError as error:
         logger.warning("a guard could not be given back; it frees itself by its TTL: %s", error)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -163,8 +162,8 @@ def _worker_row(worker_id: str, lease_ms: int, fields: dict[str, str]) -> Worker
     )
 
 
-def _scored(pairs: Iterable[Any]) -> list[tuple[str, float]]:
-    return [(str(member), float(score)) for member, score in pairs]
+def _scored(flat: list[Any]) -> list[tuple[str, float]]:
+    return [(str(member), float(score)) for member, score in zip(flat[::2], flat[1::2], strict=True)]
 
 
 def _sound(answer: Any) -> Any:

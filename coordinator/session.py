@@ -12,9 +12,10 @@ from coordinator.guard import Guard
 from coordinator.services import Kernel
 from coordinator.services.reentry import refuse
 from coordinator.settings import Settings
-from coordinator.streams.hints import Hints, bounded
+from coordinator.streams.hints import Hints
 from coordinator.streams.log import follow, inserted_at
 from coordinator.streams.results import TurnWatch
+from coordinator.streams.waiting import bounded
 
 
 class Session:

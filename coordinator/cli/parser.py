@@ -131,7 +131,7 @@ def _worker(parser: argparse.ArgumentParser) -> None:
 
 
 def _capacity(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--max-sessions", type=count, default=10, metavar="N", help="sessions at once (default: 10)")
+    parser.add_argument("--max-sessions", type=count, default=100, metavar="N", help="sessions at once (default: 100)")
 
 
 def _orchestrator(parser: argparse.ArgumentParser) -> None:

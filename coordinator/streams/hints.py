@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Protocol, TypeVar
 
 from coordinator.domain.errors import StoreUnavailable
+from coordinator.streams.waiting import bounded, end
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -22,22 +23,6 @@ _QUIET: Final = 5.0
 """Seconds without a message after which the link is probed, or given back when nobody waits."""
 _BACKOFF: Final = (0.05, 5.0)
 """Seconds before the first and at most before any further attempt to connect again."""
-
-
-async def bounded(
-    wait: Coroutine[Any, Any, T],
-    timeout: float | None,  # noqa: ASYNC109 - the public name
-    what: str,
-) -> T:
-    """Run a wait for at most `timeout` seconds. Raises `TimeoutError`, whose text says that `what` took too long."""
-    clock = asyncio.timeout(timeout)
-    try:
-        async with clock:
-            return await wait
-    except TimeoutError as error:
-        if not clock.expired():
-            raise
-        raise TimeoutError(f"{what} took longer than {timeout:g} seconds; nothing was undone by that") from error
 
 
 class Subscriber(Protocol):
@@ -152,8 +137,7 @@ class Hints:
         """End the subscriber connection. Who still waits goes on by heartbeats."""
         task, self._task = self._task, None
         if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            await end(task)
 
     def _start(self) -> None:
         if self._task is None or self._task.done():
@@ -195,8 +179,7 @@ class Hints:
             reading.result()
         finally:
             if reading is not None:
-                reading.cancel()
-                await asyncio.gather(reading, return_exceptions=True)
+                await end(reading)
             await subscriber.aclose()
             # What came while the link was being given up must not wait for the next change.
             if self._waiters:
