@@ -7,7 +7,7 @@
 -- ARGV  floor          int   the highest generation that the worker has seen; the new one passes it
 -- ARGV  acceptance_ms  ms    until the agent must have taken the prompt
 -- Replies
---   OK          generation turn attempt, then id list kind attempt body for each message
+--   OK          generation turn attempt abort, then id list kind attempt body for each message
 --   NO_SESSION
 --   FINISHED                this claim was opened and has ended
 --   SUPERSEDED              the activity or the execution is no longer the session's
@@ -16,10 +16,12 @@
 --   UNSETTLED   turn        the turn before waits for a replica
 --   EMPTY       turn        its messages are gone: a turn was written that opened and ended at once
 -- @include lib/batch
+-- @include lib/settled
 -- @include lib/exit
 
 local function opened()
-  return append_messages({ 'OK', text('open_generation'), text('open_turn'), text('open_attempt') }, 0, number('open_batch'))
+  return append_messages({ 'OK', text('open_generation'), text('open_turn'), text('open_attempt'), text('cancel_cause') },
+    0, number('open_batch'))
 end
 
 local function may_drive()
@@ -30,6 +32,15 @@ local function may_drive()
   return (accepted == execution_id or accepted == '') and (status == 'ready' or status == 'running')
 end
 
+-- The holder's own prompt passes: its claim would wait for the settlement, that for the guard, and the guard's holder
+-- for the acceptance.
+local holder = redis.call('HGET', guard, 'number')
+
+local function is_held_up()
+  local head = holder and redis.call('LINDEX', next_turn, 0)
+  return holder and not (head and info_of(head).guard == holder)
+end
+
 if text('schema') == '' then
   return { 'NO_SESSION' }
 elseif text('open_claim') == claim_id then
@@ -38,14 +49,17 @@ elseif text('last_claim') == claim_id or text('empty_claim') == claim_id then
   return { 'FINISHED' }
 elseif not may_drive() then
   return { 'SUPERSEDED' }
-elseif redis.call('EXISTS', guard) == 1 then
+elseif is_held_up() then
   return { 'GUARDED', int(redis.call('PTTL', guard)) }
 elseif text('open_claim') ~= '' then
   return { 'OWED', text('open_generation') }
-elseif text('unsettled') ~= '' then
+elseif text('unsettled') ~= '' and not holder then
   return { 'UNSETTLED', text('last_turn') }
 end
 
+if text('unsettled') ~= '' then
+  settled('superseded')
+end
 local turn = int(number('turn') + 1)
 set('turn', turn)
 set('unnamed', '')

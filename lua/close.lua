@@ -1,12 +1,11 @@
 -- FLAGS allow-oom
 -- Close a session: its inbox is discarded, nothing starts any more, and it is closed when nothing is open.
 --
+-- ARGV  operation_id  id  made by the caller; the ticket of the cancel that a close is, while a prompt is open
 -- Replies
 --   OK          lifecycle  closing while a prompt is open, else closed; the same again for a repeat
 --   NO_SESSION
--- @include lib/activity
--- @include lib/inbox
--- @include lib/close_now
+-- @include lib/overdue
 
 if text('schema') == '' then
   return { 'NO_SESSION' }
@@ -14,13 +13,15 @@ elseif text('lifecycle') ~= 'open' then
   return { 'OK', text('lifecycle') }
 end
 
+apply_overdue()
 discard_all('closed')
 raise_mark()
 set('lifecycle', 'closing')
-if text('open_claim') == '' then
-  if text('phase') ~= 'idle' then
-    go_idle()
-  end
-  close_now()
+if is_stopping() then
+  join_operation('close')
+elseif text('open_claim') ~= '' or text('phase') == 'maintenance' then
+  begin_operation(operation_id, 'close')
+else
+  exit_decision(false, false)
 end
 return done('OK', text('lifecycle'))

@@ -6,8 +6,7 @@
 --   NOT_DUE
 --   GONE            there is no execution
 -- @include lib/due
--- @include lib/lose_prompt
--- @include lib/exit
+-- @include lib/endings
 
 if not is_due('lease') then
   return { 'NOT_DUE' }
@@ -16,17 +15,4 @@ elseif text('execution_id') == '' then
   return { 'GONE' }
 end
 
-local parks, place = false, ''
-if text('open_claim') ~= '' then
-  parks = lose_prompt('lost', 'its worker is gone')
-end
-local driven = text('activity_execution') == text('execution_id')
-void_execution('lease expired')
-if driven then
-  local _
-  _, place = exit_decision(false, parks)
-elseif text('phase') == 'running' then
-  deadline('placement', tonumber(placement_ms))
-  place = text('activity')
-end
-return done('OK', place)
+return done('OK', lose_execution())

@@ -41,7 +41,7 @@ end
 if resume_token ~= '' then
   set('resume_token', resume_token)
 end
-local leaves = reason == 'interrupted'
+local leaves, stopped = reason == 'interrupted', is_stopping()
 local parks
 if leaves or (undelivered == '1' and text('open_accepted') == '') then
   parks = lose_prompt(reason, error_text)
@@ -52,4 +52,5 @@ end
 if leaves then
   void_execution('worker is leaving')
 end
-return done(exit_decision(reason == 'completed' or reason == 'max_tokens', parks))
+local natural = reason == 'completed' or reason == 'max_tokens'
+return done(exit_decision(natural and not stopped, parks and not stopped))

@@ -11,6 +11,7 @@
 --   OK  now, then a word and a token for each session:
 --       held        nothing to do
 --       run         token: an activity is the execution's and nothing is open; a driver must be at work, and look again
+--       abort       the cause: the open prompt is to be stopped
 --       release     the session is gone or closed: give the execution up
 --       superseded  the execution is no longer the session's: end it, then report its release
 --       expired     two renewals did not name what the record shows: its lease was ended, and is now due
@@ -37,7 +38,7 @@ end
 
 local function renew(session, suspects, id, execution_id, token, claim_id)
   local fields = redis.call('HMGET', session, 'execution_id', 'worker_id', 'lifecycle', 'activity', 'activity_execution',
-    'open_claim', 'unnamed', 'execution_status')
+    'open_claim', 'unnamed', 'execution_status', 'cancel_cause')
   if fields[1] ~= execution_id or fields[2] ~= worker_id then
     if redis.call('SISMEMBER', suspects, execution_id) == 1 then
       extend('suspect', id, tonumber(suspect_ms))
@@ -55,6 +56,8 @@ local function renew(session, suspects, id, execution_id, token, claim_id)
   extend('lease', id, tonumber(lease_ms))
   if fields[3] == 'closed' then
     return 'release', ''
+  elseif open_claim and fields[9] then
+    return 'abort', fields[9]
   elseif activity ~= '' and not open_claim and (mine or not fields[5]) and fields[8] ~= 'starting' then
     return 'run', activity
   end

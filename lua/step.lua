@@ -7,6 +7,7 @@
 -- @include lib/ownership
 -- @include lib/batch
 -- @include lib/done
+-- @include lib/operation
 
 if not owns() then
   return { 'SUPERSEDED', why_stale() }
@@ -14,7 +15,8 @@ elseif tonumber(ordinal) <= number('open_step') then
   return append_messages({ 'OK' }, number('open_step_first'), number('open_step_size'))
 end
 
-local batch = redis.call('LRANGE', next_step, 0, -1)
+-- A turn that is being stopped takes nothing more: what it took would be lost with it.
+local batch = is_stopping() and {} or redis.call('LRANGE', next_step, 0, -1)
 set('open_step', ordinal)
 set('open_step_first', redis.call('LLEN', in_flight))
 set('open_step_size', #batch)

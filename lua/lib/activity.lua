@@ -32,13 +32,17 @@ local function start_activity(token)
   return true
 end
 
+-- A maintenance job showed as idle, so its end is no change of status.
 local function go_idle()
+  local was_running = text('phase') == 'running'
   set('phase', 'idle')
   set('activity', '')
   set('activity_execution', '')
   no_deadline('placement', 'start')
   deadline('retention', tonumber(retention_idle_ms))
-  log_status('idle')
+  if was_running then
+    log_status('idle')
+  end
 end
 
 local function has_awake()

@@ -6,6 +6,7 @@
 -- @include lib/batch
 -- @include lib/settled
 -- @include lib/activity
+-- @include lib/operation
 
 local KEPT = { 'turn', 'generation', 'claim', 'execution', 'attempt', 'output' }
 local DROPPED = { 'accepted', 'step', 'step_first', 'step_size', 'batch' }
@@ -13,7 +14,7 @@ local DROPPED = { 'accepted', 'step', 'step_first', 'step_size', 'batch' }
 local function publish_ready()
   return redis.call('XADD', events, '*', 'type', 'agent.ready', 'session_id', session_id,
     'execution_id', text('last_execution'), 'generation', text('last_generation'), 'claim_id', text('last_claim'),
-    'turn', text('last_turn'), 'reason', text('last_reason'), 'cancel_kind', '', 'worker_id', text('last_worker'),
+    'turn', text('last_turn'), 'reason', text('last_reason'), 'cancel_kind', text('last_cancel_kind'), 'worker_id', text('last_worker'),
     'attempt', text('last_attempt'), 'settlement', text('settlement'), 'at_ms', text('last_ms'), 'schema', '1')
 end
 
@@ -30,6 +31,7 @@ local function end_prompt(reason, back, error_text)
     consume()
   end
   log_entry(unpack(entry))
+  local outcome = (reason == 'cancelled' or reason == 'escalated') and reason or 'completed'
   for _, field in ipairs(KEPT) do
     set('last_' .. field, text('open_' .. field))
     set('open_' .. field, '')
@@ -38,6 +40,7 @@ local function end_prompt(reason, back, error_text)
     set('open_' .. field, '')
   end
   set('last_reason', reason)
+  set('last_cancel_kind', text('cancel_kind'))
   set('last_worker', text('worker_id'))
   set('last_ms', now)
   set('last_entry', publish_ready())
@@ -48,6 +51,7 @@ local function end_prompt(reason, back, error_text)
   no_deadline('acceptance')
   deadline('settlement', tonumber(settlement_ms))
   count('ready')
+  settle_operation(outcome)
   if text('settlement') == 'none' then
     settled('none')
   end

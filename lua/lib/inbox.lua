@@ -11,13 +11,14 @@
 
 local function info_of(id)
   local line = redis.call('HGET', message_info, id) or ''
-  local sequence, wake, list, kind, attempt, rest = line:match('^(%d+) (%d) (%S+) (%S+) (%d+) (.*)$')
-  return { sequence = sequence, wake = wake, list = list, kind = kind, attempt = tonumber(attempt or '0'), rest = rest }
+  local sequence, wake, list, kind, attempt, of_guard, rest = line:match('^(%d+) (%d) (%S+) (%S+) (%d+) (%d+) (.*)$')
+  return { sequence = sequence, wake = wake, list = list, kind = kind, attempt = tonumber(attempt or '0'),
+    guard = of_guard, rest = rest }
 end
 
 local function write_info(id, info)
   redis.call('HSET', message_info, id, table.concat(
-    { info.sequence, info.wake, info.list, info.kind, int(info.attempt), info.rest }, ' '))
+    { info.sequence, info.wake, info.list, info.kind, int(info.attempt), info.guard, info.rest }, ' '))
 end
 
 local function key_of(list)

@@ -6,6 +6,11 @@
 -- Not accepted: nobody has acted on the messages, so they go back in line; the third time they are parked.
 -- Accepted: the session's policy decides, since the agent may have acted.
 local function lose_prompt(reason, error_text)
+  if is_stopping() then
+    -- Put back, it would land before a replacement, or undo the stop.
+    end_prompt(reason == 'error' and reason or 'escalated', false, error_text)
+    return false
+  end
   local retries = number('retries')
   if text('open_accepted') ~= '' then
     end_prompt(reason, text('lost_turns') == 'retry' and number('open_attempt') < retries, error_text)

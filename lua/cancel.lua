@@ -1,0 +1,64 @@
+-- FLAGS allow-oom
+-- Stop what runs: record the operation for exactly what is open, or end an activity with nothing open at once.
+--
+-- ARGV  operation_id  id    made by the caller; the ticket, unless the call joins another's
+-- ARGV  kind          word  user, parent, silent or system
+-- ARGV  keep_inbox    flag  0 discards everything pending first
+-- Replies
+--   OK            ticket outcome place  outcome: empty while it is pending
+--   DUPLICATE     ticket outcome        the first answer
+--   CONFLICT                            this id was used with other options
+--   NO_SESSION
+--   TURN_CHANGED                        the expected turn or generation is not current
+--   OPERATION     kind                  an operation that can't be joined is recorded
+-- @include lib/first_answer
+-- @include lib/stop
+
+local function answer(ticket, outcome)
+  keep_answer(ticket, outcome == '' and '-' or outcome)
+  return done('OK', ticket, outcome, place_offered)
+end
+
+local first, conflicts = first_answer()
+if conflicts then
+  return { 'CONFLICT' }
+elseif first then
+  return { 'DUPLICATE', first[1], first[2] == '-' and '' or first[2] }
+elseif text('schema') == '' then
+  return { 'NO_SESSION' }
+end
+apply_overdue()
+if not is_expected() then
+  return refuse('TURN_CHANGED')
+elseif is_stopping() and (is_exclusive(kind) or is_exclusive(text('cancel_kind')) and kind ~= 'user') then
+  return refuse('OPERATION', text('cancel_kind'))
+end
+
+local parks = kind == 'user' or kind == 'parent'
+local open, running = text('open_claim') ~= '', text('phase') ~= 'idle'
+if keep_inbox == '0' then
+  discard_all('cancelled')
+end
+if parks and running then
+  raise_mark()
+end
+if kind == 'user' and (open or text('unsettled') ~= '') and text('cancelled_turn') ~= text('turn') then
+  set('cancelled_turn', text('turn'))
+  log_entry('turn.cancelled_by_user', 'turn', text('turn'), 'operation_id', operation_id)
+end
+if is_stopping() then
+  join_operation(kind)
+  return answer(text('cancel_id'), '')
+elseif open or text('phase') == 'maintenance' and parks then
+  begin_operation(operation_id, kind)
+  if open and is_over('lease') then
+    place_offered = escalate('its worker is gone')
+    return answer(operation_id, 'escalated')
+  end
+  return answer(operation_id, '')
+elseif parks and running then
+  exit_decision(false, false)
+  hint_worker()
+  return answer(operation_id, 'cancelled')
+end
+return answer(operation_id, 'idle')

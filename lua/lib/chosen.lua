@@ -1,0 +1,32 @@
+-- Pending messages that a replacement moves to the head of the line.
+--
+-- @include lib/inbox
+
+local function is_pending(id)
+  local list = info_of(id).list
+  return list and redis.call('LPOS', key_of(list), id)
+end
+
+local function missing_choice()
+  for at = chosen, #ARGV do
+    if not is_pending(ARGV[at]) then
+      return ARGV[at]
+    end
+  end
+  return nil
+end
+
+-- In the order of the call, awake whatever they were before. Answers the last one's new sequence.
+local function put_chosen()
+  for at = #ARGV, chosen, -1 do
+    local id, info = ARGV[at], info_of(ARGV[at])
+    redis.call('LREM', key_of(info.list), 1, id)
+    info.list, info.wake, info.sequence = 'next-turn', '1', int(number('sequence') + 1)
+    set('sequence', info.sequence)
+    write_info(id, info)
+    redis.call('LPUSH', next_turn, id)
+    redis.call('ZADD', awake, info.sequence, id)
+    log_entry('inbox.moved', 'message_id', id, 'list', 'next-turn')
+  end
+  return text('sequence')
+end

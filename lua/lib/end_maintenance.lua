@@ -1,0 +1,13 @@
+-- The one end of a maintenance job, whatever ended it.
+--
+-- @include lib/exit
+-- @include lib/operation
+
+-- Answers the token for which a placement has to be offered, or ''.
+local function end_maintenance(outcome)
+  set('maintenance', '')
+  no_deadline('maintenance')
+  settle_operation(outcome)
+  local _, place = exit_decision(false, false)
+  return place
+end

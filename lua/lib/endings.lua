@@ -1,0 +1,34 @@
+-- How an execution's end, or an operation's deadline, ends what was open, whichever script finds it.
+--
+-- @include lib/lose_prompt
+-- @include lib/exit
+
+-- Answers the token for which a placement has to be offered, or ''.
+local function escalate(why)
+  if text('open_claim') ~= '' then
+    end_prompt('escalated', false, why)
+    void_execution(why)
+    count('escalations')
+  else
+    settle_operation('escalated')
+  end
+  local _, place = exit_decision(false, false)
+  return place
+end
+
+local function lose_execution()
+  local parks, place = false, ''
+  if text('open_claim') ~= '' then
+    parks = lose_prompt('lost', 'its worker is gone')
+  end
+  local driven = text('activity_execution') == text('execution_id')
+  void_execution('lease expired')
+  if driven then
+    local _
+    _, place = exit_decision(false, parks)
+  elseif text('phase') == 'running' then
+    deadline('placement', tonumber(placement_ms))
+    place = text('activity')
+  end
+  return place
+end

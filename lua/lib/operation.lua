@@ -1,0 +1,60 @@
+-- The cancel operation of a session: at most one, recorded for what is open, ended by whatever ends that.
+--
+-- ARGV  cancel_ms  ms  until an operation that is not acknowledged is escalated
+-- @include lib/record
+-- @include lib/deadline
+-- @include lib/log
+-- @include lib/done
+
+local RANK = { silent = 1, parent = 2, user = 3, replace = 4, system = 4, close = 5 }
+
+local function is_stopping()
+  return text('cancel_id') ~= ''
+end
+
+local function is_exclusive(kind)
+  return kind == 'replace' or kind == 'system'
+end
+
+local function note_operation(entry, outcome)
+  set('cancel_revision', number('cancel_revision') + 1)
+  log_entry(entry, 'operation_id', text('cancel_id'), 'kind', text('cancel_kind'), 'revision',
+    text('cancel_revision'), 'turn', text('open_turn'), 'generation', text('open_generation'), 'outcome', outcome)
+end
+
+local function hint_abort()
+  worker_hint = 'abort ' .. session_id .. ' ' .. int(number('open_generation')) .. ' ' .. text('activity')
+    .. ' ' .. text('cancel_cause')
+end
+
+local function begin_operation(id, kind)
+  set('cancel_id', id)
+  set('cancel_kind', kind)
+  set('cancel_cause', kind)
+  deadline('cancel', tonumber(cancel_ms))
+  note_operation('cancel.requested', '')
+  hint_abort()
+end
+
+-- Joining never moves the deadline, and never lowers the kind; the cause that the agent is shown stays the first.
+local function join_operation(kind)
+  if RANK[kind] > RANK[text('cancel_kind')] and not (kind == 'user' and is_exclusive(text('cancel_kind'))) then
+    set('cancel_kind', kind)
+    note_operation('cancel.requested', '')
+  end
+  hint_abort()
+end
+
+local function settle_operation(outcome)
+  if not is_stopping() then
+    return
+  end
+  note_operation('cancel.settled', outcome)
+  count('cancel.' .. outcome)
+  set('cancel_last', text('cancel_id'))
+  set('cancel_outcome', outcome)
+  for _, field in ipairs({ 'cancel_id', 'cancel_kind', 'cancel_cause' }) do
+    set(field, '')
+  end
+  no_deadline('cancel')
+end

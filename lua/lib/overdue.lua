@@ -1,0 +1,26 @@
+-- Deadlines that are over when a stop comes: they are applied first, as a sweep would.
+--
+-- @include lib/endings
+
+local OUTAGE_MS = 3000
+local place_offered = ''
+local is_written = false
+
+-- After an outage deadlines count as not due until a sweep has given grace.
+local function is_over(kind)
+  local swept = tonumber(redis.call('HGET', counters, 'swept_ms') or '0')
+  local at = deadline_of(kind)
+  return at > 0 and at <= now and now - swept <= OUTAGE_MS
+end
+
+local function apply_overdue()
+  if is_stopping() and is_over('cancel') then
+    place_offered = escalate('cancel not acknowledged in time')
+    is_written = true
+  end
+end
+
+-- A refusal writes nothing; only an overdue end that was met on the way is kept.
+local function refuse(...)
+  return is_written and done(...) or { ... }
+end

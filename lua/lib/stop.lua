@@ -1,0 +1,14 @@
+-- The turn or generation that a caller means to stop.
+--
+-- ARGV  expected_turn        int  0 for whatever runs
+-- ARGV  expected_generation  int  0 for whatever runs
+-- @include lib/overdue
+
+local function is_expected()
+  local turn, generation = number('open_turn'), number('open_generation')
+  if text('open_claim') == '' and text('unsettled') ~= '' then
+    turn, generation = number('last_turn'), number('last_generation')
+  end
+  return (expected_turn == '0' or tonumber(expected_turn) == turn)
+    and (expected_generation == '0' or tonumber(expected_generation) == generation)
+end
