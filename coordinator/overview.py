@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -101,7 +102,7 @@ async def stats(store: Store) -> Stats:
     answers = await read_many(store, commands)
     counters: dict[str, int] = {}
     for fields in answers[0::6]:
-        for name, text in _sound(fields).items():
+        for name, text in _counts(fields):
             counters[name] = counters.get(name, 0) + int(text)
     working = await workers(store)
     listed = await sessions(store, limit=max(1, sum(answers[1::6])))
@@ -164,6 +165,11 @@ def _worker_row(worker_id: str, lease_ms: int, fields: dict[str, str]) -> Worker
 
 def _scored(flat: list[Any]) -> list[tuple[str, float]]:
     return [(str(member), float(score)) for member, score in zip(flat[::2], flat[1::2], strict=True)]
+
+
+def _counts(fields: Any) -> Iterator[tuple[str, str]]:
+    # Among the counters the sweeper keeps the time of its last round.
+    return ((name, text) for name, text in _sound(fields).items() if not name.endswith("_ms"))
 
 
 def _sound(answer: Any) -> Any:
