@@ -54,6 +54,12 @@ class Puppet:
         self._calls.put_nowait(call)
         return await call.outcome
 
+    async def completes(self, prompt: Prompt, turn: Turn) -> TurnEnd:
+        """Be an agent that asks nobody: only `prompts` tells what it got."""
+        self.prompts.append(prompt)
+        await turn.accepted()
+        return TurnEnd(prompt.ownership)
+
     async def next(self) -> Call:
         """The next prompt that any session puts to it."""
         async with asyncio.timeout(BOUND):
