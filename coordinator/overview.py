@@ -12,8 +12,8 @@ from coordinator.streams.reading import Command, read, read_many
 
 _ROWS: Final = 200
 _FIELDS: Final = (
-    "lifecycle", "phase", "turn", "generation", "open_turn", "unsettled_turn", "execution_status", "worker_id",
-    "status_ms",
+    "lifecycle", "phase", "turn", "generation", "open_turn", "last_turn", "unsettled", "execution_status",
+    "worker_id", "status_ms",
 )  # fmt: skip
 
 
@@ -134,7 +134,7 @@ async def _session_rows(store: Store, ids: list[str]) -> list[SessionRow]:
 
 
 def _session_row(session_id: str, fields: list[str | None], pending: int) -> SessionRow:
-    lifecycle, phase, turn, generation, open_turn, unsettled, execution, worker, status_ms = fields
+    lifecycle, phase, turn, generation, open_turn, last, unsettled, execution, worker, status_ms = fields
     return SessionRow(
         session_id=session_id,
         lifecycle=lifecycle or "",
@@ -143,7 +143,7 @@ def _session_row(session_id: str, fields: list[str | None], pending: int) -> Ses
         turn=int(turn or 0),
         generation=int(generation or 0),
         open_turn=int(open_turn or 0),
-        unsettled_turn=int(unsettled or 0),
+        unsettled_turn=int(last or 0) if unsettled else 0,
         execution_status=execution or "none",
         worker_id=worker or "",
         pending=pending,

@@ -143,9 +143,11 @@ async def test_wait_idle_waits_for_the_settlement_too(deployment: Deployment, pu
         await seen(session, "session.status", status="idle")
         waiting = asyncio.create_task(outside(session.wait_idle(timeout=10)))
         assert (await session.snapshot()).unsettled_turn == 1
+        assert [row.unsettled_turn for row in await deployment.coord.sessions()] == [1]
         assert not waiting.done()
     await waiting
     assert (await session.snapshot()).unsettled_turn == 0
+    assert [row.unsettled_turn for row in await deployment.coord.sessions()] == [0]
 
 
 async def outside(call: Coroutine[Any, Any, object]) -> None:
