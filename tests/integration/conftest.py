@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
 
-from coordinator import Coordinator, LogEntry, Orchestrator, Session, SessionPolicy, Settings
+from coordinator import Coordinator, Orchestrator, Session, SessionPolicy, Settings
 from coordinator.store.embedded import EmbeddedServer
-from tests.integration.puppet import BOUND, Puppet
+from tests.integration.puppet import Puppet
 from tests.support.oracle import Oracle
-from tests.support.verdict import at_rest, examine
+from tests.support.watch import BOUND, judged
 from workers.process import Stop, run_worker
 
 SHORT = {"heartbeat": 0.2, "lease": 2.0, "self_stop": 5.0, "placement": 2.0, "idle_execution": 60.0, "drain": 5.0}
@@ -68,25 +68,7 @@ class Deployment:
 
     async def judged(self, session: Session, *sent: str, rests: bool = True) -> Oracle:
         """Let the oracle judge a session, which broke no rule; at its end unless it does not rest."""
-        oracle = await examine(self.coord.kernel, session.id, sent=sent)
-        assert oracle.violations == []
-        assert not rests or at_rest(oracle) == []
-        return oracle
-
-
-async def seen(session: Session, kind: str, after: str = "0", **fields: str) -> LogEntry:
-    """Follow the log until it shows an entry of this type with these fields."""
-    async with asyncio.timeout(BOUND), aclosing(session.follow(after)) as entries:
-        async for entry in entries:
-            if entry.type == kind and fields.items() <= entry.fields.items():
-                return entry
-    raise AssertionError(f"the log ended without {kind} {fields}")
-
-
-async def told(session: Session, *kinds: str) -> list[str]:
-    """The log in short: types of entries, a status by its word; only some types if they are named."""
-    entries = [entry async for entry in session.history() if not kinds or entry.type in kinds]
-    return [entry.fields["status"] if entry.type == "session.status" else entry.type for entry in entries]
+        return await judged(self.coord, session, *sent, rests=rests)
 
 
 async def _ready(task: asyncio.Task[None], ready: asyncio.Event) -> None:

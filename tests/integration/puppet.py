@@ -6,9 +6,8 @@ import asyncio
 
 import msgspec
 
+from tests.support.watch import BOUND
 from workers.agents.protocol import Prompt, Turn, TurnEnd
-
-BOUND = 15.0
 
 
 class Call(msgspec.Struct, frozen=True):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tests.integration.conftest import Deployment, seen, told
+from tests.integration.conftest import Deployment
 from tests.integration.puppet import Puppet
 from tests.integration.recorder import Recorder
+from tests.support.watch import seen, told
 from workers.agents.protocol import DispatchFailed, Execution, Prompt, Turn, TurnEnd
 
 

@@ -9,9 +9,10 @@ import msgspec
 import pytest
 
 from coordinator import MessageNotPending, Reentry
-from tests.integration.conftest import Deployment, seen, told
+from tests.integration.conftest import Deployment
 from tests.integration.puppet import Puppet
 from tests.integration.recorder import Recorder
+from tests.support.watch import seen, told
 from workers.agents.protocol import Prompt, Turn, TurnEnd
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from coordinator import Orchestrator, Session, SettledTurn
-from tests.integration.conftest import Deployment, seen, told
+from tests.integration.conftest import Deployment
 from tests.integration.recorder import Recorder
+from tests.support.watch import seen, told
 from workers.agents.protocol import Execution, Prompt, Turn, TurnEnd
 
 

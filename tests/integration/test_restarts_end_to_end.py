@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from coordinator import AgentBootReady, Orchestrator, Session, SettledTurn
-from tests.integration.conftest import Deployment, seen, told
-from tests.integration.puppet import BOUND, Puppet
+from tests.integration.conftest import Deployment
+from tests.integration.puppet import Puppet
+from tests.support.watch import BOUND, seen, told
 
 
 async def test_what_waits_survives_a_restart_and_starts_nothing_by_itself(deployment: Deployment) -> None:

@@ -23,9 +23,10 @@ from coordinator import (
     SessionUnknown,
     UsageError,
 )
-from tests.integration.conftest import Deployment, seen, told
-from tests.integration.puppet import BOUND, Puppet
+from tests.integration.conftest import Deployment
+from tests.integration.puppet import Puppet
 from tests.support.keyspace import dump
+from tests.support.watch import BOUND, seen, told
 from workers.agents.protocol import TurnEnd
 
 

@@ -7,8 +7,9 @@ import random
 import pytest
 
 from coordinator import Session
-from tests.integration.conftest import Deployment, seen, told
+from tests.integration.conftest import Deployment
 from tests.integration.puppet import Puppet
+from tests.support.watch import seen, told
 from workers.agents.protocol import Prompt, Turn, TurnEnd
 
 STATUS_AND_TURNS = ("session.status", "turn.started", "turn.ended")
