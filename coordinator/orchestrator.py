@@ -14,10 +14,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final, TypeVar
 
 from coordinator.client import Coordinator
-from coordinator.domain.errors import UsageError
+from coordinator.domain.errors import StoreError, UsageError
 from coordinator.handlers import EventHandler, Handlers, TurnHandler
 from coordinator.settling import Settling
 from coordinator.store import connections
+from coordinator.store.failures import translate
 from coordinator.streams.backoff import Backoff
 from coordinator.streams.consumer import Consumer
 from coordinator.streams.group import Group
@@ -144,7 +145,9 @@ async def _keep(name: str, loop: Callable[[], Awaitable[None]], after: asyncio.E
             if clock() - began > _LONG_RUN:
                 backoff.succeeded()
             delay = backoff.next()
-            _log.warning("%s failed and begins again in %.2f s: %s", name, delay, error, exc_info=True)
+            meaning = translate(error)
+            bug = None if isinstance(meaning, StoreError) else error
+            _log.warning("%s failed and begins again in %.2f s: %s", name, delay, meaning, exc_info=bug)
             await asyncio.sleep(delay)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -11,8 +12,8 @@ from coordinator.streams.reading import Command, read, read_many
 
 _ROWS: Final = 200
 _FIELDS: Final = (
-    "lifecycle", "phase", "turn", "generation", "open_turn", "unsettled_turn", "execution_status", "worker_id",
-    "status_ms",
+    "lifecycle", "phase", "turn", "generation", "open_turn", "last_turn", "unsettled", "execution_status",
+    "worker_id", "status_ms",
 )  # fmt: skip
 
 
@@ -101,7 +102,7 @@ async def stats(store: Store) -> Stats:
     answers = await read_many(store, commands)
     counters: dict[str, int] = {}
     for fields in answers[0::6]:
-        for name, text in _sound(fields).items():
+        for name, text in _counts(fields):
             counters[name] = counters.get(name, 0) + int(text)
     working = await workers(store)
     listed = await sessions(store, limit=max(1, sum(answers[1::6])))
@@ -133,7 +134,7 @@ async def _session_rows(store: Store, ids: list[str]) -> list[SessionRow]:
 
 
 def _session_row(session_id: str, fields: list[str | None], pending: int) -> SessionRow:
-    lifecycle, phase, turn, generation, open_turn, unsettled, execution, worker, status_ms = fields
+    lifecycle, phase, turn, generation, open_turn, last, unsettled, execution, worker, status_ms = fields
     return SessionRow(
         session_id=session_id,
         lifecycle=lifecycle or "",
@@ -142,7 +143,7 @@ def _session_row(session_id: str, fields: list[str | None], pending: int) -> Ses
         turn=int(turn or 0),
         generation=int(generation or 0),
         open_turn=int(open_turn or 0),
-        unsettled_turn=int(unsettled or 0),
+        unsettled_turn=int(last or 0) if unsettled else 0,
         execution_status=execution or "none",
         worker_id=worker or "",
         pending=pending,
@@ -164,6 +165,11 @@ def _worker_row(worker_id: str, lease_ms: int, fields: dict[str, str]) -> Worker
 
 def _scored(flat: list[Any]) -> list[tuple[str, float]]:
     return [(str(member), float(score)) for member, score in zip(flat[::2], flat[1::2], strict=True)]
+
+
+def _counts(fields: Any) -> Iterator[tuple[str, str]]:
+    # Among the counters the sweeper keeps the time of its last round.
+    return ((name, text) for name, text in _sound(fields).items() if not name.endswith("_ms"))
 
 
 def _sound(answer: Any) -> Any:

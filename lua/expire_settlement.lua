@@ -51,7 +51,8 @@ elseif text('unsettled') == '' then
 end
 
 if not is_on_its_way(text('last_entry')) then
-  set('last_entry', publish_ready())
+  -- It is unsettled, so it was required when the turn ended, whatever the policy is by now.
+  set('last_entry', publish_ready('required'))
   count('ready_again')
 end
 deadline('settlement', tonumber(settlement_ms))

@@ -15,6 +15,7 @@
 --   STALE     why     not the open prompt's: counted and logged, nothing else
 --   NO_SESSION
 -- @include lib/ownership
+-- @include lib/speech
 -- @include lib/lose_prompt
 -- @include lib/exit
 -- @include lib/done
@@ -22,10 +23,7 @@
 if text('schema') == '' then
   return { 'NO_SESSION' }
 elseif is_own_repeat() then
-  if text('activity') == next_token then
-    return { 'RESTARTED', text('activity_execution') == '' and not is_live() and next_token or '' }
-  end
-  return { token ~= '' and text('activity') == token and 'GO_ON' or 'GONE', '' }
+  return restarted_before() or { token ~= '' and text('activity') == token and 'GO_ON' or 'GONE', '' }
 elseif not owns() then
   local why = why_stale()
   log_entry('ready.stale', 'why', why, 'generation', generation, 'execution_id', execution_id)
@@ -34,9 +32,8 @@ elseif not owns() then
   return { 'STALE', why }
 end
 
-if body ~= '' and tonumber(ordinal) > number('open_output') then
-  set('open_output', ordinal)
-  log_entry('output', 'turn', text('open_turn'), 'generation', generation, 'execution_id', execution_id, 'text', body)
+if body ~= '' then
+  say()
 end
 if resume_token ~= '' then
   set('resume_token', resume_token)

@@ -15,7 +15,5 @@ if holder[1] ~= owner or holder[2] ~= fence then
 end
 
 redis.call('DEL', guard)
-if text('phase') == 'running' and text('open_claim') == '' then
-  hint_worker()
-end
+hint_waiting()
 return done('OK')

@@ -7,8 +7,7 @@
 --   OK          done, or done before
 --   SUPERSEDED  what differs: the agent that said it is to be stopped
 -- @include lib/ownership
--- @include lib/deadline
--- @include lib/log
+-- @include lib/speech
 -- @include lib/done
 
 if not owns() then
@@ -18,14 +17,5 @@ elseif tonumber(ordinal) <= number('open_output') then
   return { 'OK' }
 end
 
-set('open_output', ordinal)
-if text('open_accepted') == '' then
-  set('open_accepted', '1')
-  set('execution_status', 'running')
-  no_deadline('acceptance')
-  log_entry('agent.running', 'turn', text('open_turn'), 'generation', generation, 'execution_id', execution_id)
-end
-if body ~= '' then
-  log_entry('output', 'turn', text('open_turn'), 'generation', generation, 'execution_id', execution_id, 'text', body)
-end
+say()
 return done('OK')

@@ -4,6 +4,7 @@
 -- KEYS  deadlines     zset  the partition's deadlines
 -- KEYS  held_keys...  any   record and suspects of each session
 -- ARGV  worker_id     id    who renews
+-- ARGV  renewal       id    made for this renewal, so that its repeat after a lost reply is no second one
 -- ARGV  lease_ms      ms    the right that a renewal gives
 -- ARGV  suspect_ms    ms    how long a suspect is remembered after it was last named
 -- ARGV  held...       text  session id, execution id, token and claim id of each session; the last two may be empty
@@ -25,10 +26,12 @@ end
 -- under a live worker. The first time it is noted only, since a claim may have overtaken the renewal on its way.
 local function is_dead_work(session, drives, named, noted)
   if drives and not named then
-    if noted ~= drives then
-      redis.call('HSET', session, 'unnamed', drives)
+    local by, missed = (noted or ''):match('^(%S+) (%S+)$')
+    if missed ~= drives then
+      redis.call('HSET', session, 'unnamed', renewal .. ' ' .. drives)
+      return false
     end
-    return noted == drives
+    return by ~= renewal
   end
   if noted then
     redis.call('HDEL', session, 'unnamed')

@@ -11,7 +11,10 @@
 -- @include lib/exit
 -- @include lib/done
 
-if token == '' or text('activity') ~= token or text('activity_execution') ~= execution_id or text('open_claim') ~= '' then
+local repeated = restarted_before()
+if repeated then
+  return repeated
+elseif token == '' or text('activity') ~= token or text('activity_execution') ~= execution_id or text('open_claim') ~= '' then
   return { 'SUPERSEDED' }
 end
 

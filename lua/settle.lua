@@ -7,7 +7,7 @@
 -- ARGV  entry_id      id      the entry to acknowledge
 -- ARGV  guard_number  int     the guard under which handlers ran; 0 when none did
 -- Replies
---   OK          outcome
+--   OK          outcome  the same again for the entry that settled the turn
 --   STALE       why      not the unsettled turn: acknowledged, counted and logged
 --   NO_SESSION           the same for a session that is not there
 --   GUARDED     ms_left  somebody holds the guard: nothing was written, try again
@@ -16,6 +16,11 @@
 -- @include lib/settled
 -- @include lib/done
 
+local reason = text('last_reason')
+local outcome = (reason == 'completed' or reason == 'max_tokens') and 'stayed' or 'none'
+if text('settled_entry') == entry_id and not differs_from('last_') then
+  return { 'OK', outcome }
+end
 local refusal = check_ready()
 if refusal then
   if refusal[1] == 'STALE' or refusal[1] == 'NO_SESSION' then
@@ -25,8 +30,8 @@ if refusal then
   return refusal
 end
 
-local reason = text('last_reason')
-local outcome = (reason == 'completed' or reason == 'max_tokens') and 'stayed' or 'none'
+set('settled_entry', entry_id)
 settled(outcome)
+hint_waiting()
 redis.call('XACK', events, group, entry_id)
 return done('OK', outcome)

@@ -20,15 +20,22 @@
 -- @include lib/settled
 -- @include lib/done
 
+-- A try has the guard to itself, so a second failure under the same number is the repeat of the first.
+local fence, word, counted = text('last_failure'):match('^(%d+) (%u+) (%d+)$')
+if fence == guard_number and not differs_from('last_') then
+  return { word, counted }
+end
 local refusal = check_ready()
 if refusal then
   return refusal
 end
 
 local failures = number('handler_failures') + 1
+local given_up = failures >= tonumber(tries)
 set('handler_failures', failures)
+set('last_failure', guard_number .. (given_up and ' DEAD ' or ' FAILED ') .. int(failures))
 log_entry('error', 'where', 'handler', 'message', error_text, 'turn', text('last_turn'))
-if failures < tonumber(tries) then
+if not given_up then
   return done('FAILED', int(failures))
 end
 redis.call('XADD', dead, 'MAXLEN', '~', '10000', '*', 'type', 'agent.ready', 'session_id', session_id,
@@ -37,7 +44,12 @@ redis.call('XADD', dead, 'MAXLEN', '~', '10000', '*', 'type', 'agent.ready', 'se
 count('dead')
 if text('on_handler_failure') == 'park' then
   raise_mark()
+  -- A driver that waits for the settlement would run what is parked.
+  if text('phase') == 'running' and text('open_claim') == '' then
+    go_idle()
+  end
 end
 settled('failed')
+hint_waiting()
 redis.call('XACK', events, group, entry_id)
 return done('DEAD', int(failures))

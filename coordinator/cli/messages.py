@@ -110,7 +110,8 @@ async def _show_result(session: Session, receipt: Receipt, timeout: float | None
     if out.json:
         out.record({**builtins(receipt), **builtins(result)})
     else:
-        out.line(result.text.rstrip("\n"))
+        if result.text:
+            out.line(result.text.rstrip("\n"))
         if not well:
             out.note(f"turn {result.turn} ended {result.reason}{': ' if result.error else ''}{result.error}")
     return 0 if well else 1

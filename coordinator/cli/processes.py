@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import inspect
-import logging
 import os
 import signal
 import sys
@@ -43,6 +43,8 @@ async def orchestrator(options: Namespace, out: Output) -> None:
 
     _prepare(options)
     configure = _app(options.app) if options.app else None
+    # Ctrl-C ends it in the same orderly way.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, os.kill, os.getpid(), signal.SIGTERM)
     async with connected(options, out) as coord:
         replica = Orchestrator(coord)
         if configure is not None:
@@ -58,7 +60,6 @@ def _say_ready(kind: str, facts: dict[str, Any], out: Output) -> None:
 
 
 def _prepare(options: Namespace) -> None:
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     sys.path.insert(0, os.getcwd())  # noqa: PTH109 - the entry is text
     if options.with_parent:
         threading.Thread(target=_end_with_parent, name="parent-watch", daemon=True).start()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import logging
 import os
 import sys
 import traceback
@@ -33,6 +34,7 @@ def run(argv: Sequence[str] | None = None) -> int:
         print(version("coordinator"))
         return 0
     out = Output(json=options.json)
+    _log_to_stderr(options)
     try:
         return _call(options, out)
     except KeyboardInterrupt:
@@ -52,6 +54,16 @@ def run(argv: Sequence[str] | None = None) -> int:
         if os.environ.get(_TRACEBACK):
             traceback.print_exc()
         return 1
+
+
+def _log_to_stderr(options: Namespace) -> None:
+    """Show the library's warnings as a process's log or as lines for people; a program's stderr has one object."""
+    if options.command in {"worker", "orchestrator"}:
+        logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    elif options.json or options.command == "demo":
+        logging.getLogger().addHandler(logging.NullHandler())
+    else:
+        logging.basicConfig(level=logging.WARNING, format="coordinator: warning: %(message)s")
 
 
 def _call(options: Namespace, out: Output) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from coordinator.domain.ids import new_id
 from coordinator.domain.verdicts import Verdict
 
 if TYPE_CHECKING:
@@ -90,7 +91,9 @@ class Executions:
             names = [self._store.keys.session(one.session_id) for one in batch]
             keys = [key for name in names for key in (name["session"], name["suspects"])]
             rest = [text for one in batch for text in (one.session_id, one.execution_id, one.token, one.claim_id)]
-            reply = await self._store.call_partition("renew", partition, keys, rest, worker_id=worker_id)
+            reply = await self._store.call_partition(
+                "renew", partition, keys, rest, worker_id=worker_id, renewal=new_id("r")
+            )
             words, tokens = reply.details[1::2], reply.details[2::2]
             for one, word, token in zip(batch, words, tokens, strict=True):
                 answers[one.session_id] = Answer(word, token)

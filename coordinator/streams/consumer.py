@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from coordinator.store.failures import translate
 from coordinator.streams.backoff import Backoff
 from coordinator.streams.group import Commands, Entry, Group
 
@@ -89,7 +90,7 @@ class Consumer:
         if str(error).startswith(_NO_GROUP):
             _log.warning("a stream or its group is gone; the group is made again from the start: %s", error)
         elif self._backoff.failures == 1 or self._backoff.failures % 20 == 0:
-            _log.warning("reading the event streams failed, next try in %.2f s: %s", delay, str(error) or type(error))
+            _log.warning("reading the event streams failed, next try in %.2f s: %s", delay, translate(error))
         await asyncio.sleep(delay)
 
     async def _drop(self, reader: Reader) -> None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Protocol, TypeVar
 
 from coordinator.domain.errors import StoreUnavailable
+from coordinator.streams.backoff import Backoff
 from coordinator.streams.waiting import bounded, end
 
 T = TypeVar("T")
@@ -21,8 +21,6 @@ logger = logging.getLogger(__name__)
 
 _QUIET: Final = 5.0
 """Seconds without a message after which the link is probed, or given back when nobody waits."""
-_BACKOFF: Final = (0.05, 5.0)
-"""Seconds before the first and at most before any further attempt to connect again."""
 
 
 class Subscriber(Protocol):
@@ -77,7 +75,7 @@ class Hints:
         self._waiters: dict[str, set[Waiter]] = {}
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._failures = 0
+        self._backoff = Backoff(first=0.1, most=5.0)
 
     @contextmanager
     def waiter(self, session_id: str) -> Iterator[Waiter]:
@@ -152,9 +150,7 @@ class Hints:
             try:
                 await self._serve()
             except Exception as error:  # noqa: BLE001 - without hints the heartbeats go on, whatever failed
-                self._failures += 1
-                first, most = _BACKOFF
-                delay = min(most, first * 2 ** min(self._failures, 10)) * random.uniform(0.5, 1.0)  # noqa: S311
+                delay = self._backoff.next()
                 logger.warning("hints are off, waits go on by heartbeat; next attempt in %.1f s: %s", delay, error)
                 await asyncio.sleep(delay)
                 self._changed.set()
@@ -200,7 +196,8 @@ class Hints:
         while True:
             message = await subscriber.get_message(timeout=_QUIET)
             if message is not None:
-                self._failures, probed = 0, False
+                self._backoff.succeeded()
+                probed = False
                 if message["type"] in {"message", "subscribe"}:
                     for waiter in self._waiters.get(message["channel"], ()):
                         waiter.wake()

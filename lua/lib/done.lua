@@ -12,6 +12,13 @@ local function hint_worker()
   end
 end
 
+-- For a driver that may wait for what was changed, with nothing open.
+local function hint_waiting()
+  if text('phase') == 'running' and text('open_claim') == '' then
+    hint_worker()
+  end
+end
+
 -- A refused PUBLISH (rights, a dying replica link) must not tear what is already written: pcall, and last.
 local function done(...)
   local worker_id = text('worker_id')

@@ -11,11 +11,12 @@
 local KEPT = { 'turn', 'generation', 'claim', 'execution', 'attempt', 'output' }
 local DROPPED = { 'accepted', 'step', 'step_first', 'step_size', 'batch' }
 
-local function publish_ready()
+local function publish_ready(policy)
   return redis.call('XADD', events, '*', 'type', 'agent.ready', 'session_id', session_id,
     'execution_id', text('last_execution'), 'generation', text('last_generation'), 'claim_id', text('last_claim'),
-    'turn', text('last_turn'), 'reason', text('last_reason'), 'cancel_kind', text('last_cancel_kind'), 'worker_id', text('last_worker'),
-    'attempt', text('last_attempt'), 'settlement', text('settlement'), 'at_ms', text('last_ms'), 'schema', '1')
+    'turn', text('last_turn'), 'reason', text('last_reason'), 'cancel_kind', text('last_cancel_kind'),
+    'worker_id', text('last_worker'), 'attempt', text('last_attempt'), 'settlement', policy, 'at_ms', text('last_ms'),
+    'schema', '1')
 end
 
 local function end_prompt(reason, back, error_text)
@@ -43,7 +44,7 @@ local function end_prompt(reason, back, error_text)
   set('last_cancel_kind', text('cancel_kind'))
   set('last_worker', text('worker_id'))
   set('last_ms', now)
-  set('last_entry', publish_ready())
+  set('last_entry', publish_ready(text('settlement')))
   set('unsettled', '1')
   if text('execution_status') == 'running' then
     set('execution_status', 'ready')

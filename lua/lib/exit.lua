@@ -26,3 +26,11 @@ local function exit_decision(natural, parks)
   end
   return 'RESTARTED', start_activity(next_token) and next_token or ''
 end
+
+-- The answer to a repeat, while the activity that the first call began is still there.
+local function restarted_before()
+  if text('activity') ~= next_token then
+    return nil
+  end
+  return { 'RESTARTED', text('activity_execution') == '' and not is_live() and next_token or '' }
+end

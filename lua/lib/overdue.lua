@@ -3,8 +3,7 @@
 -- @include lib/endings
 
 local OUTAGE_MS = 3000
-local place_offered = ''
-local is_written = false
+local place_offered, is_written = '', false
 
 -- After an outage deadlines count as not due until a sweep has given grace.
 local function is_over(kind)

@@ -4,7 +4,6 @@
 -- @include lib/deadline
 -- @include lib/activity
 
--- A driver that waits for it is told: its session is running, with nothing open.
 local function settled(outcome)
   log_entry('turn.settled', 'turn', text('last_turn'), 'generation', text('last_generation'),
     'execution_id', text('last_execution'), 'outcome', outcome)
@@ -12,7 +11,4 @@ local function settled(outcome)
   set('handler_failures', '')
   no_deadline('settlement')
   count('settled')
-  if text('phase') == 'running' and text('open_claim') == '' then
-    hint_worker()
-  end
 end

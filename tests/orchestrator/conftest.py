@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -17,7 +17,15 @@ from coordinator.store.embedded import EmbeddedServer
 from coordinator.store.keys import GROUP
 from tests.orchestrator.player import Player
 
-Replica = Callable[..., Awaitable[asyncio.Task[None]]]
+
+class Running(NamedTuple):
+    """A replica at work in this process."""
+
+    orchestrator: Orchestrator
+    task: asyncio.Task[None]
+
+
+Replica = Callable[..., Awaitable[Running]]
 
 
 @pytest.fixture
@@ -46,14 +54,14 @@ async def replica(coord: Coordinator) -> AsyncIterator[Replica]:
     """Run a replica in this process until the test ends; returns when it reads."""
     async with AsyncExitStack() as stack:
 
-        async def start(orchestrator: Orchestrator | None = None) -> asyncio.Task[None]:
+        async def start(orchestrator: Orchestrator | None = None) -> Running:
             reading = asyncio.Event()
             chosen = orchestrator or Orchestrator(coord)
             task = asyncio.create_task(chosen.run(reading.set, handle_signals=False))
             stack.push_async_callback(stop, task)
             async with asyncio.timeout(10):
                 await reading.wait()
-            return task
+            return Running(chosen, task)
 
         yield start
 
@@ -76,7 +84,7 @@ async def settled(coord: Coordinator, session_id: str, turn: int, timeout: float
 async def eventually(look: Callable[[], Awaitable[object]], timeout: float = 15) -> None:
     """Look again until it is true; for what nobody hints."""
     async with asyncio.timeout(timeout):
-        while not await look():
+        while not await look():  # noqa: ASYNC110 - nobody sets an event
             await asyncio.sleep(0.01)
 
 

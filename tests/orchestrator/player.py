@@ -41,9 +41,7 @@ class Player(msgspec.Struct):
     async def finish(self, claim: Claim, reason: str = "completed", text: str = "done") -> Finish:
         assert claim.ownership is not None
         assert await self.kernel.turns.output(self.session_id, claim.ownership, 1, "")
-        return await self.kernel.turns.finish(
-            self.session_id, claim.ownership, self.token, reason, number=2, text=text
-        )
+        return await self.kernel.turns.finish(self.session_id, claim.ownership, self.token, reason, number=2, text=text)
 
     async def begin(self, text: str = "work") -> Claim:
         """Send, and open the turn."""

@@ -210,7 +210,7 @@ async def test_a_handler_can_not_end_the_replica(coord: Coordinator, player: Mak
         if runs == 2:
             raise asyncio.CancelledError
 
-    task = await replica(orchestrator)
+    task = (await replica(orchestrator)).task
     session = player("s")
     await session.open()
     await session.turn()

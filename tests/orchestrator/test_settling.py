@@ -79,7 +79,7 @@ async def test_a_boot_ready_settles_nothing(coord: Coordinator, player: Make, re
 async def test_duplicate_late_and_reordered_deliveries_change_only_counters_and_log(
     coord: Coordinator, player: Make, replica: Replica
 ) -> None:
-    """Turn 3 is open while the readies of turns 1 and 2 come again in the wrong order, and settled when its own does."""
+    """Turn 3 is open while the readies of turns 1 and 2 come again, reordered; its own is delivered twice."""
     redis, keys = coord.kernel.store.redis, coord.kernel.store.keys.session("s")
     await replica()
     session = player("s")
@@ -119,9 +119,7 @@ async def test_a_ready_of_no_session_is_acknowledged_and_counted(
     assert not await redis.exists(keys["session"])
 
 
-async def test_a_held_guard_delays_its_session_and_no_other(
-    coord: Coordinator, player: Make, replica: Replica
-) -> None:
+async def test_a_held_guard_delays_its_session_and_no_other(coord: Coordinator, player: Make, replica: Replica) -> None:
     """Both sessions are of one partition, so of one stream."""
     busy, other = player("s"), player(_neighbour(coord.kernel.store, "s"))
     await busy.open()

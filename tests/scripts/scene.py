@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from coordinator.domain.events import AgentReady, decode
 from coordinator.domain.records import Ownership, SessionPolicy
+from coordinator.services.executions import Held
 from coordinator.store.keys import GROUP
+from tests.support.keyspace import difference, dump
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+
     from coordinator.domain.events import Event
-    from coordinator.domain.records import Snapshot
+    from coordinator.domain.records import InboxEntry, Snapshot
     from coordinator.services import Kernel
     from coordinator.services.turns import Claim, Finish
+
+COUNTED = ("*:counters", "*:log")
+"""What a stale event may change."""
 
 
 class Scene:
@@ -77,6 +85,12 @@ class Scene:
             **options,  # type: ignore[arg-type]
         )
 
+    async def renewed(self, *, token: str | None = None, claim: str = "", worker: str = "w1") -> str:
+        """One heartbeat of the worker for this execution, naming what it drives; the answer's word."""
+        token = self.token if token is None else token
+        held = Held(self.sid, self.execution, token, claim)
+        return (await self.kernel.executions.renew(worker, [held]))[self.sid].word
+
     async def view(self) -> Snapshot:
         """The session now."""
         return await self.kernel.snapshots.read(self.sid)
@@ -98,6 +112,22 @@ class Scene:
         """The readies among the events."""
         return [(entry, event) for entry, event in await self.events() if isinstance(event, AgentReady)]
 
+    async def delivered(self) -> list[str]:
+        """Entries of the event stream that are pending for a replica, after it has read all there is."""
+        redis = self.kernel.store.redis
+        await redis.xreadgroup(GROUP, "replica", {self.keys["events"]: ">"})
+        pending = await redis.xpending_range(self.keys["events"], GROUP, "-", "+", 100)
+        return [entry["message_id"] for entry in pending]
+
+    async def deadlines(self) -> dict[str, int]:
+        """The session's deadlines: kind to server milliseconds."""
+        return {one.kind: one.at_ms for one in (await self.view()).deadlines}
+
+    async def pending(self) -> list[str]:
+        """The bodies that wait in both lists, next-step first."""
+        inbox = (await self.view()).inbox
+        return bodies((*inbox.next_step, *inbox.next_turn))
+
     async def settled(self) -> None:
         """The newest ready, settled."""
         entry, event = (await self.readies())[-1]
@@ -117,6 +147,38 @@ class Scene:
         if answer.placed:
             self.token = answer.placed
         return answer.verdict.value
+
+
+def bodies(entries: tuple[InboxEntry, ...]) -> list[str]:
+    """What the messages say."""
+    return [entry.body for entry in entries]
+
+
+@asynccontextmanager
+async def unchanged(kernel: Kernel, ignoring: Collection[str] = ()) -> AsyncIterator[None]:
+    """What happens inside leaves the whole keyspace as it was, but for names that fit a pattern of `ignoring`."""
+    before = await dump(kernel.store.redis, ignoring)
+    yield
+    changed = difference(before, await dump(kernel.store.redis, ignoring))
+    assert not changed, changed
+
+
+@asynccontextmanager
+async def heard(kernel: Kernel, *channels: str) -> AsyncIterator[Callable[[], Awaitable[list[tuple[str, str]]]]]:
+    """Gives a call that answers what was published on the channels so far: channel and text."""
+    async with kernel.store.redis.pubsub(ignore_subscribe_messages=True) as subscriber:
+        await subscriber.subscribe(*channels, "end")
+
+        async def so_far() -> list[tuple[str, str]]:
+            found: list[tuple[str, str]] = []
+            await kernel.store.redis.publish("end", "")
+            while not found or found[-1][0] != "end":
+                message = await subscriber.get_message(timeout=5)
+                if message is not None:
+                    found.append((message["channel"], message["data"]))
+            return found[:-1]
+
+        yield so_far
 
 
 def ownership_of(event: AgentReady) -> Ownership:
