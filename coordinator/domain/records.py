@@ -8,7 +8,9 @@ import msgspec
 
 ListName = Literal["next-turn", "next-step"]
 Placement = Literal["started", "latched", "parked", "queued"]
-OnBusy = Literal["enqueue", "steer", "reject"]
+OnBusy = Literal["enqueue", "steer", "replace", "reject"]
+CancelKind = Literal["user", "parent", "silent", "system"]
+Outcome = Literal["cancelled", "escalated", "completed", "lost", "idle"]
 Lifecycle = Literal["open", "closing", "closed"]
 
 
@@ -114,6 +116,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     last_reason: str
     handler_failures: int
     cancel_pending: bool
+    cancel_kind: str
+    """The kind of the pending operation: the strongest of those that joined it; empty without one."""
     cancel_revision: int
     reset_pending: bool
     step: str

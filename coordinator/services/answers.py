@@ -5,16 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coordinator.domain.errors import (
+    CancelConflict,
     ConflictingRepeat,
     CoordinatorError,
     GuardBusy,
     GuardLost,
     InboxFull,
+    MessageNotPending,
+    PredecessorPending,
     ScriptContractError,
     SessionBusy,
     SessionClosed,
     SessionUnknown,
     Superseded,
+    TurnChanged,
 )
 from coordinator.domain.verdicts import Verdict
 
@@ -41,7 +45,7 @@ def refusal(reply: Reply, session_id: str, *, message_id: str = "") -> Coordinat
             )
         case Verdict.CONFLICT:
             return ConflictingRepeat(
-                f"Message id {message_id!r} was used in session {session_id!r} with another text or other options; "
+                f"Id {message_id!r} was used in session {session_id!r} with another text or other options; "
                 "use a new id for a new message."
             )
         case Verdict.GUARD_BUSY:
@@ -49,6 +53,17 @@ def refusal(reply: Reply, session_id: str, *, message_id: str = "") -> Coordinat
             return GuardBusy(f"The guard of session {session_id!r} is held by {owner} for up to {ms} ms.", owner, ms)
         case Verdict.GUARD_LOST:
             return GuardLost(f"The guard of session {session_id!r} was lost; nothing was changed. Take it again.")
+        case Verdict.TURN_CHANGED:
+            return TurnChanged(f"The turn that was meant is not session {session_id!r}'s current one; nothing was changed.")
+        case Verdict.OPERATION:
+            return CancelConflict(
+                f"Session {session_id!r} is being stopped ({details[0]}); wait until that has ended, then try again."
+            )
+        case Verdict.GONE:
+            name = details[0] if details and details[0] else message_id
+            return MessageNotPending(f"Message {name!r} is not pending in session {session_id!r} any more.")
+        case Verdict.OWED:
+            return PredecessorPending(f"Prompt {details[0]} of session {session_id!r} has not ended; nothing was changed.")
         case Verdict.SUPERSEDED | Verdict.STALE:
             return Superseded(f"Session {session_id!r} has another owner by now; nothing was changed.")
         case _:

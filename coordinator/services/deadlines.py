@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 OUTAGE_MS = 3000
 """A partition that nobody swept for this long gets one lease of grace (PROTOCOL: expire)."""
 MOST_SWEPT = 100
-KINDS = ("placement", "lease", "start", "acceptance", "settlement", "suspect", "retention")
+KINDS = ("placement", "lease", "start", "acceptance", "cancel", "maintenance", "settlement", "suspect", "retention")
 
 
 class Due(msgspec.Struct, frozen=True):
@@ -65,7 +65,7 @@ class Deadlines:
     async def expire(self, kind: str, session_id: str, score: str, next_token: str = "") -> Expired:
         """End what is due, unless its deadline was moved since `score` was read; offer the placement that follows."""
         args: dict[str, str | int] = {"score": score}
-        if kind in {"lease", "start", "acceptance"}:
+        if kind in {"lease", "start", "acceptance", "cancel", "maintenance"}:
             args["next_token"] = next_token or new_id("a")
         reply = await self._store.call(f"expire_{kind}", session_id, **args)
         place = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from coordinator.domain.ids import check_id
+from coordinator.domain.ids import check_id, new_id
 from coordinator.domain.verdicts import Verdict
 from coordinator.services.answers import refusal
 
@@ -38,12 +38,14 @@ class Sessions:
             raise refusal(reply, session_id)
         return bool(reply.details[0] == "1")
 
-    async def close(self, session_id: str) -> Lifecycle:
-        """Discard the inbox and let nothing start any more; `closing` while a prompt is open, else `closed`.
+    async def close(self, session_id: str, operation_id: str = "") -> Lifecycle:
+        """Discard the inbox, stop what is open, let nothing start; `closing` while something is open, else `closed`.
 
         Raises SessionUnknown.
         """
-        reply = await self._store.call("close", session_id)
+        reply = await self._store.call(
+            "close", session_id, operation_id=operation_id or new_id("o"), next_token=new_id("a")
+        )
         if reply.word is not Verdict.OK:
             raise refusal(reply, session_id)
         return cast("Lifecycle", reply.details[0])

@@ -93,6 +93,7 @@ def _snapshot(session_id: str, found: list[Any]) -> Snapshot:
         last_reason=fields.text("last_reason"),
         handler_failures=fields.number("handler_failures"),
         cancel_pending=bool(fields.text("cancel_id")),
+        cancel_kind=fields.text("cancel_kind"),
         cancel_revision=fields.number("cancel_revision"),
         reset_pending=bool(fields.text("reset_id")),
         step=fields.text("step"),

@@ -26,6 +26,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     turn: int = 0
     attempt: int = 0
     messages: tuple[Message, ...] = ()
+    abort: str = ""
+    """Why the prompt is to be stopped already: the agent is not called then. Only a repeated claim answers it."""
     retry_ms: int = 0
     """When the guard that held the claim up runs out, in milliseconds; 0 when a hint will tell."""
 
@@ -65,7 +67,8 @@ class Turns:
                 ownership=Ownership(execution_id, generation, claim_id),
                 turn=turn,
                 attempt=attempt,
-                messages=_messages(reply.details[3:]),
+                abort=reply.details[3],
+                messages=_messages(reply.details[4:]),
             )
         retry_ms = max(1, int(reply.details[0])) if reply.word is Verdict.GUARDED else 0
         return Claim(verdict=reply.word, retry_ms=retry_ms)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PATIENCE = 10.0
 """Seconds for which a call is repeated while Redis does not answer."""
 _MILLISECONDS = (
-    "lease", "placement", "settlement", "acceptance", "guard_ttl", "retention_idle", "retention_closed", "receipts",
+    "lease", "placement", "settlement", "maintenance_lease", "acceptance", "guard_ttl", "retention_idle", "retention_closed", "receipts",
 )  # fmt: skip
 
 
@@ -75,7 +75,7 @@ class Store:
         names = self.keys.session(session_id)
         args["session_id"] = session_id
         if "receipt" in script.keys:
-            names = {**names, "receipt": self.keys.receipt(session_id, str(args["message_id"]))}
+            names = {**names, "receipt": self.keys.receipt(session_id, str(args.get("operation_id") or args["message_id"]))}
         return await self.run(script, [names[key] for key in script.keys], args)
 
     async def call_partition(

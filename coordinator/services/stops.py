@@ -1,0 +1,153 @@
+"""Stopping what runs, and putting something in its place."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING, cast
+
+import msgspec
+
+from coordinator.domain.ids import check_id, new_id
+from coordinator.domain.records import Receipt
+from coordinator.domain.verdicts import Verdict
+from coordinator.services.answers import refusal
+from coordinator.services.bodies import check_body
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from coordinator.domain.records import CancelKind, Ownership, Outcome
+    from coordinator.store.queue import Placements
+    from coordinator.store.store import Store
+
+
+class Stop(msgspec.Struct, frozen=True, kw_only=True):
+    """What a cancel answered at once."""
+
+    ticket: str
+    """The operation to wait for: this call's, or the one that it joined."""
+    outcome: Outcome | None
+    """None while the operation is pending."""
+
+
+class Stops:
+    """Cancels and replacements. One operation a session; what comes meanwhile joins it, or is refused by name."""
+
+    def __init__(self, store: Store, placements: Placements) -> None:
+        self._store = store
+        self._placements = placements
+
+    async def cancel(
+        self,
+        session_id: str,
+        *,
+        kind: CancelKind = "user",
+        keep_inbox: bool = True,
+        expected_turn: int = 0,
+        expected_generation: int = 0,
+        operation_id: str | None = None,
+    ) -> Stop:
+        """Stop exactly what is open now, or end an activity that has nothing open; answers at once.
+
+        Raises TurnChanged when the expected turn or generation is not current, CancelConflict when an operation is
+        recorded that this kind can't join (a person's stop is never refused), SessionUnknown, ConflictingRepeat.
+        """
+        operation_id = check_id("operation", operation_id) if operation_id is not None else new_id("o")
+        reply = await self._store.call(
+            "cancel",
+            session_id,
+            operation_id=operation_id,
+            digest=_digest(kind, keep_inbox, expected_turn, expected_generation),
+            kind=kind,
+            keep_inbox=int(keep_inbox),
+            expected_turn=expected_turn,
+            expected_generation=expected_generation,
+            next_token=new_id("a"),
+        )
+        if reply.word not in {Verdict.OK, Verdict.DUPLICATE}:
+            raise refusal(reply, session_id, message_id=operation_id)
+        ticket, outcome = reply.details[:2]
+        if reply.word is Verdict.OK and reply.details[2]:
+            await self._placements.offer(session_id, reply.details[2])
+        return Stop(ticket=ticket, outcome=cast("Outcome", outcome) if outcome else None)
+
+    async def outcome(self, session_id: str, ticket: str) -> Outcome | None:
+        """How an operation has ended; None while it is pending. Raises SessionUnknown.
+
+        The record keeps the newest operation, the log the earlier ones; `lost` says that the log has been trimmed.
+        """
+        keys = self._store.keys.session(session_id)
+        schema, pending, last, outcome = await self._store.fields(
+            keys["session"], "schema", "cancel_id", "cancel_last", "cancel_outcome"
+        )
+        if schema is None:
+            raise refusal(_NO_SESSION, session_id)
+        if pending == ticket:
+            return None
+        if last == ticket:
+            return cast("Outcome", outcome)
+        return cast("Outcome", await self._store.last_entry(keys["log"], "cancel.settled", ticket, "outcome") or "lost")
+
+    async def put_first(
+        self,
+        session_id: str,
+        body: str = "",
+        *,
+        kind: str,
+        chosen: Sequence[str] = (),
+        message_id: str | None = None,
+        sender: str = "-",
+        expected_turn: int = 0,
+        expected_generation: int = 0,
+        guard_number: int = 0,
+    ) -> Receipt:
+        """Put a message, or chosen pending ones, first in line and stop what runs: both, or neither.
+
+        `kind` is `replace`, `parent` (an interrupt: what was queued before is parked) or `direct` (stops nothing).
+        Raises what `Inbox.send` raises, and TurnChanged, CancelConflict, GuardLost, PredecessorPending,
+        MessageNotPending for a chosen message.
+        """
+        message_id = check_id("message", message_id) if message_id is not None else new_id("m")
+        if not chosen:
+            check_body(body, self._store.settings.max_body)
+        reply = await self._store.call(
+            "put_first",
+            session_id,
+            rest=tuple(chosen),
+            message_id=message_id,
+            body=body,
+            digest=_digest(kind, expected_turn, expected_generation, body, *chosen),
+            sender=check_id("sender", sender),
+            kind=kind,
+            expected_turn=expected_turn,
+            expected_generation=expected_generation,
+            guard_number=guard_number,
+            token=new_id("a"),
+            next_token=new_id("a"),
+        )
+        if reply.word not in {Verdict.OK, Verdict.DUPLICATE}:
+            raise refusal(reply, session_id, message_id=message_id)
+        placement, sequence = reply.details[:2]
+        duplicate = reply.word is Verdict.DUPLICATE
+        if not duplicate and reply.details[2]:
+            await self._placements.offer(session_id, reply.details[2])
+        return Receipt(message_id=message_id, sequence=int(sequence), duplicate=duplicate, placement=placement)
+
+    async def escalate(self, session_id: str, ownership: Ownership, why: str) -> bool:
+        """End the open prompt as escalated at once, for the worker that owns it. False when there is nothing to end."""
+        reply = await self._store.call(
+            "escalate",
+            session_id,
+            execution_id=ownership.execution_id,
+            generation=ownership.generation,
+            claim_id=ownership.claim_id,
+            why=why,
+            next_token=new_id("a"),
+        )
+        if reply.word is Verdict.OK and reply.details[0]:
+            await self._placements.offer(session_id, reply.details[0])
+        return reply.word is Verdict.OK
+
+
+def _digest(*parts: object) -> str:
+    return blake2b("\0".join(map(str, parts)).encode(), digest_size=8).hexdigest()
