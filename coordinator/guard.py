@@ -9,7 +9,7 @@ from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, Final, Self
 
-from coordinator.domain.errors import CoordinatorError, GuardBusy, GuardLost, SessionUnknown, StoreUnavailable
+from coordinator.domain.errors import CoordinatorError, GuardBusy, GuardLost, SessionUnknown, StoreError
 from coordinator.domain.ids import new_id
 from coordinator.domain.verdicts import Verdict
 from coordinator.services import Kernel
@@ -70,6 +70,8 @@ class Guard:
         refuse(self.session_id, "guard")
         try:
             await self._acquire()
+        except (GuardBusy, SessionUnknown):
+            raise
         except BaseException:
             # A try that was cut off may have taken the guard all the same.
             await _finish(self._give_up())
@@ -123,7 +125,7 @@ class Guard:
                 if not await self._extend():
                     self._lost = True
                     return
-            except StoreUnavailable as error:
+            except StoreError as error:
                 logger.warning("guard of session %s could not be extended: %s", self.session_id, error)
                 if time.monotonic() >= self._valid_until:
                     self._lost = True

@@ -97,7 +97,7 @@ class Orchestrator:
         settling = Settling(self._kernel, group, self._handlers, self._coord.session, owner)
         lanes = Lanes(settling.handle, _AT_ONCE)
         takeover = Takeover(group, lanes, self._settings.settlement, settling.lost)
-        sweeper = Sweeper(self._kernel.deadlines, keys.partitions, self._settings.sweep)
+        sweeper = Sweeper(self._kernel.deadlines, keys.partitions, self._settings.sweep, takeover.suspect)
         reading = asyncio.Event()
 
         def started() -> None:

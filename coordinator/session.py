@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from typing import Final, get_args
 
-from coordinator.domain.errors import MessageNotPending, SessionUnknown
+import msgspec
+
+from coordinator.domain.errors import MessageNotPending, SessionUnknown, UsageError
 from coordinator.domain.ids import check_id
 from coordinator.domain.records import LogEntry, OnBusy, Receipt, SessionPolicy, Snapshot, TurnResult
 from coordinator.guard import Guard
@@ -16,6 +19,8 @@ from coordinator.streams.hints import Hints
 from coordinator.streams.log import follow, inserted_at
 from coordinator.streams.results import TurnWatch
 from coordinator.streams.waiting import bounded
+
+_ON_BUSY: Final[tuple[str, ...]] = get_args(OnBusy)
 
 
 class Session:
@@ -38,9 +43,9 @@ class Session:
         """Make the session, or change the policy of one that is open; true if it is new.
 
         No policy is the default policy. Raises `SessionClosed` on a closing or closed session, until retention has
-        removed it.
+        removed it, and `UsageError` for a policy with a word that is none.
         """
-        return await self._kernel.sessions.open(self.id, policy or SessionPolicy())
+        return await self._kernel.sessions.open(self.id, _checked(policy or SessionPolicy()))
 
     async def send(
         self,
@@ -55,8 +60,11 @@ class Session:
 
         The same `message_id` within `receipts` seconds gives the first answer, as a duplicate, and inserts nothing.
         `on_busy` says what a session that is not idle does: line it up, take it into the running turn, or refuse.
-        Raises `ConflictingRepeat`, `SessionBusy` (only if rejecting), `SessionClosed`, `InboxFull`, `MessageTooLarge`.
+        Raises `ConflictingRepeat`, `SessionBusy` (only if rejecting), `SessionClosed`, `InboxFull`, `MessageTooLarge`,
+        `MessageInvalid`.
         """
+        if on_busy not in _ON_BUSY:
+            raise UsageError(f"on_busy={on_busy!r} is none of {', '.join(_ON_BUSY)}")
         return await self._kernel.inbox.send(
             self.id, text, message_id=message_id, wake=wake, on_busy=on_busy, sender=sender or "-"
         )
@@ -140,3 +148,14 @@ class Session:
         task that is inside already. `GuardLost` comes at the next call on a guard that was lost, or at the body's end.
         """
         return Guard(self._kernel, self._hints, self._settings, self.id, wait=timeout)
+
+
+def _checked(policy: SessionPolicy) -> SessionPolicy:
+    """Check what a dynamically typed caller may have put in: what is stored is compared with these words only."""
+    try:
+        msgspec.convert(msgspec.structs.asdict(policy), SessionPolicy)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"this can't be a session's policy: {error}") from None
+    if policy.retries < 1:
+        raise UsageError(f"retries={policy.retries} can't be: a message has at least 1 attempt")
+    return policy

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Final
 
 from coordinator.domain.errors import CoordinatorError
@@ -18,12 +19,18 @@ _SHORTEST: Final = 0.02
 
 
 class Sweeper:
-    """Acts on due deadlines of all partitions. Any number of sweepers may run: each act is compare-and-set."""
+    """Acts on due deadlines of all partitions. Any number of sweepers may run: each act is compare-and-set.
 
-    def __init__(self, deadlines: Deadlines, partitions: int, interval: float) -> None:
+    `unsettled` is told of a partition in which a turn was not settled in time.
+    """
+
+    def __init__(
+        self, deadlines: Deadlines, partitions: int, interval: float, unsettled: Callable[[int], None] | None = None
+    ) -> None:
         self._deadlines = deadlines
         self._partitions = partitions
         self._interval = interval
+        self._unsettled = unsettled
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._backoff = Backoff(first=0.2, most=5.0)
         self._handled: set[Due] = set()
@@ -65,7 +72,10 @@ class Sweeper:
 
     async def _sweep(self, partition: int) -> Sweep:
         async with self._slots:
-            return await self._deadlines.sweep(partition)
+            sweep = await self._deadlines.sweep(partition)
+        if self._unsettled is not None and any(due.kind == "settlement" for due in sweep.due):
+            self._unsettled(partition)
+        return sweep
 
     async def _expire(self, due: Due) -> None:
         async with self._slots:

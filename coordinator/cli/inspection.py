@@ -40,7 +40,7 @@ async def show(options: Namespace, out: Output) -> None:
 
 async def ls(options: Namespace, out: Output) -> None:
     """List sessions, the one that changed last first."""
-    async with connected(options, out) as coord:
+    async with connected(options, out) as coord, out.progress("reading sessions"):
         rows = await coord.sessions(limit=options.limit)
     rows = [row for row in rows if options.status in (None, row.status)]
     if out.json:
@@ -137,7 +137,7 @@ async def workers(options: Namespace, out: Output) -> None:
 
 async def stats(options: Namespace, out: Output) -> None:
     """Print counts over everything."""
-    async with connected(options, out) as coord:
+    async with connected(options, out) as coord, out.progress("counting"):
         found = await coord.stats()
     if out.json:
         out.record(found)

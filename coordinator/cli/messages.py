@@ -109,11 +109,10 @@ async def _show_result(session: Session, receipt: Receipt, timeout: float | None
     well = result.reason in _ENDED_WELL
     if out.json:
         out.record({**builtins(receipt), **builtins(result)})
-    else:
-        if result.text:
-            out.line(result.text.rstrip("\n"))
-        if not well:
-            out.note(f"turn {result.turn} ended {result.reason}{': ' if result.error else ''}{result.error}")
+    elif result.text:
+        out.line(result.text.rstrip("\n"))
+    if not well:
+        out.error("TurnFailed", f"turn {result.turn} ended {result.reason}{': ' if result.error else ''}{result.error}")
     return 0 if well else 1
 
 

@@ -191,4 +191,6 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     options.redis = getattr(options, "redis", None)
     if options.command is None and not options.version:
         root.error("a command is missing, one of " + ", ".join(COMMANDS))
+    if options.command == "send" and options.timeout and not options.wait:
+        root.error("--timeout of send is the longest wait with --wait, which is missing")
     return options

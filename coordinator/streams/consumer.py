@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from coordinator.store.connections import BLOCK
 from coordinator.store.failures import translate
 from coordinator.streams.backoff import Backoff
 from coordinator.streams.group import Commands, Entry, Group
@@ -15,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 _COUNT: Final = 64
 _PAGE: Final = 200
-_BLOCK_MS: Final = 2000
+_BLOCK_MS: Final = round(BLOCK * 1000)
 _NO_GROUP: Final = ("NOGROUP", "UNBLOCKED")
 
 

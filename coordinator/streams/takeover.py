@@ -13,6 +13,8 @@ _COUNT: Final = 100
 _TICKS: Final = 3
 """How often an entry in hand is shown to be so before it would count as abandoned."""
 
+_DELIVERY: Final = 0.5
+
 Lost: TypeAlias = Callable[[int, int], Awaitable[None]]
 """Told that of a partition so many entries were trimmed away before they were handled."""
 
@@ -40,26 +42,51 @@ class Takeover:
         self._idle = idle
         self._lost = lost
         self._taking = True
+        self._suspected: set[int] = set()
+        self._suspicion = asyncio.Event()
 
     def stop_taking(self) -> None:
         """From now on only keep what is in hand."""
         self._taking = False
 
+    def suspect(self, partition: int) -> None:
+        """Look soon: a turn of this partition was not settled in time, so its entry may be a dead replica's."""
+        self._suspected.add(partition)
+        self._suspicion.set()
+
     async def run(self) -> None:
-        """Do it now, and then on a timer, until cancelled."""
+        """Look at every partition now and each `idle` seconds, and at a suspected one soon, until cancelled.
+
+        That is seldom, since all replicas do it for all partitions, and mostly for nothing.
+        """
+        clock = asyncio.get_running_loop().time
+        everything_at = clock()
         while True:
+            if clock() >= everything_at:
+                everything_at = clock() + self._idle
+                self._suspected.update(range(len(self._group.streams)))
             await self.once()
-            await asyncio.sleep(self._idle / _TICKS)
+            await self._pause(min(self._idle / _TICKS, everything_at - clock()))
 
     async def once(self) -> None:
-        """One round over all partitions."""
-        held = self._hands.held(self._idle / _TICKS)
-        for partition, ids in held.items():
+        """Keep what is in hand, and take over from the partitions that are suspected."""
+        for partition, ids in self._hands.held(self._idle / _TICKS).items():
             for start in range(0, len(ids), _COUNT):
                 await self._group.hold(partition, ids[start : start + _COUNT])
-        for partition in range(len(self._group.streams)):
-            if self._taking:
-                await self._take(partition)
+        while self._suspected and self._taking:
+            partition = min(self._suspected)
+            await self._take(partition)
+            self._suspected.discard(partition)
+
+    async def _pause(self, seconds: float) -> None:
+        self._suspicion.clear()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._suspicion.wait()
+        except TimeoutError:
+            return
+        # The entry was delivered a moment after its turn ended, so it has been idle for a moment less.
+        await asyncio.sleep(min(_DELIVERY, self._idle / _TICKS))
 
     async def give_back(self) -> None:
         """Let others have at once whatever is still pending here."""

@@ -13,11 +13,11 @@ KEPT: Final = 10_000
 """Acknowledged entries of a stream that stay, for redis-cli and for other people's groups."""
 GONE: Final = 3600.0
 """Seconds of silence after which a consumer without pending entries leaves the group."""
-_INTERVAL: Final = 60.0
+_INTERVAL: Final = 120.0
 
 
 class Trimming:
-    """Tidies the partitions' streams, one after another, about once a minute. Two replicas that do it don't mind."""
+    """Tidies the partitions' streams, one after another, once in some minutes. Two replicas that do it don't mind."""
 
     def __init__(self, store: Store, kept: int = KEPT, gone: float = GONE) -> None:
         self._store = store

@@ -10,6 +10,7 @@ from coordinator import (
     ConflictingRepeat,
     Coordinator,
     InvalidId,
+    MessageInvalid,
     MessageNotPending,
     MessageTooLarge,
     Reentry,
@@ -17,6 +18,7 @@ from coordinator import (
     SessionClosed,
     SessionPolicy,
     SessionUnknown,
+    UsageError,
 )
 from coordinator.services.reentry import inside
 from tests.client.hand import Hand
@@ -209,3 +211,19 @@ async def test_a_task_that_outlives_the_place_it_was_started_in_is_free_again(co
         task = asyncio.create_task(outlives())
     left.set()
     await task
+
+
+async def test_words_that_are_none_are_refused_and_not_stored(coord: Coordinator) -> None:
+    session = coord.session("s")
+    for policy in (SessionPolicy(settlement="maybe"), SessionPolicy(retries=0), SessionPolicy(retries="3")):  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="can't be"):
+            await session.open(policy)
+    with pytest.raises(SessionUnknown):
+        await session.snapshot()
+    await session.open()
+    with pytest.raises(UsageError, match="on_busy"):
+        await session.send("text", on_busy="replace-it")  # type: ignore[arg-type]
+    for text in ("", "\ud800"):
+        with pytest.raises(MessageInvalid):
+            await session.send(text)
+    assert (await session.snapshot()).inbox.next_turn == ()
