@@ -8,9 +8,11 @@ from coordinator.services.deadlines import Deadlines
 from coordinator.services.executions import Executions
 from coordinator.services.guards import Guards
 from coordinator.services.inbox import Inbox
+from coordinator.services.maintenance import Maintenance
 from coordinator.services.sessions import Sessions
 from coordinator.services.settlements import Settlements
 from coordinator.services.snapshots import Snapshots
+from coordinator.services.stops import Stops
 from coordinator.services.turns import Turns
 from coordinator.store.queue import Placements
 
@@ -33,4 +35,6 @@ class Kernel:
         self.settlements = Settlements(store)
         self.guards = Guards(store)
         self.deadlines = Deadlines(store, self.placements)
+        self.stops = Stops(store, self.placements)
+        self.maintenance = Maintenance(store, self.placements)
         self.snapshots = Snapshots(store)

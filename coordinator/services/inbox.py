@@ -5,11 +5,11 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from coordinator.domain.errors import MessageInvalid, MessageTooLarge
 from coordinator.domain.ids import check_id, new_id
 from coordinator.domain.records import Receipt
 from coordinator.domain.verdicts import Verdict
 from coordinator.services.answers import refusal
+from coordinator.services.bodies import check_body
 
 if TYPE_CHECKING:
     from coordinator.domain.records import ListName, OnBusy
@@ -42,7 +42,7 @@ class Inbox:
         options, SessionBusy for `on_busy="reject"` on a session that is not idle, SessionUnknown, SessionClosed.
         """
         message_id = check_id("message", message_id) if message_id is not None else new_id("m")
-        self._check_body(body)
+        check_body(body, self._store.settings.max_body)
         digest = blake2b(f"{list} {wake} {on_busy} {body}".encode(), digest_size=8).hexdigest()
         reply = await self._store.call(
             "send",
@@ -64,16 +64,39 @@ class Inbox:
             await self._placements.offer(session_id, reply.details[2])
         return Receipt(message_id=message_id, sequence=int(sequence), duplicate=duplicate, placement=placement)
 
-    def _check_body(self, body: str) -> None:
-        limit = self._store.settings.max_body
-        try:
-            size = len(body.encode())
-        except UnicodeEncodeError as error:
-            msg = f"The message is no valid text: {error.reason} at character {error.start}."
-            raise MessageInvalid(msg) from None
-        if not size:
-            msg = "The message is empty; send some text."
-            raise MessageInvalid(msg)
-        if size > limit:
-            msg = f"The message has {size} bytes; at most {limit} are allowed (COORDINATOR_MAX_BODY)."
-            raise MessageTooLarge(msg)
+    async def remove(self, session_id: str, message_id: str, operation_id: str | None = None) -> None:
+        """Take a pending message out. Raises MessageNotPending, SessionUnknown, SessionClosed."""
+        await self._edit("edit_remove", session_id, message_id, operation_id)
+
+    async def replace(self, session_id: str, message_id: str, body: str, operation_id: str | None = None) -> None:
+        """Give a pending message another body; its place, id and wish to run stay. Raises as `remove` and `send`."""
+        check_body(body, self._store.settings.max_body)
+        await self._edit("edit_replace", session_id, message_id, operation_id, body=body)
+
+    async def move(self, session_id: str, message_id: str, before: str = "", operation_id: str | None = None) -> None:
+        """Put a pending message before another one, in that one's list; without one, at its own list's end."""
+        await self._edit("edit_move", session_id, message_id, operation_id, before=before)
+
+    async def steer(self, session_id: str, message_id: str, operation_id: str | None = None) -> None:
+        """Move a pending message to the end of next-step. Raises CancelConflict while the turn is being stopped."""
+        await self._edit("edit_steer", session_id, message_id, operation_id)
+
+    async def clear(self, session_id: str, operation_id: str | None = None) -> None:
+        """Discard everything pending; what runs goes on. Raises SessionUnknown, SessionClosed."""
+        await self._edit("edit_clear", session_id, "", operation_id)
+
+    async def _edit(
+        self, script: str, session_id: str, message_id: str, operation_id: str | None, **args: str
+    ) -> None:
+        operation_id = check_id("operation", operation_id) if operation_id is not None else new_id("o")
+        content = "\0".join([script, message_id, *args.values()])
+        reply = await self._store.call(
+            script,
+            session_id,
+            operation_id=operation_id,
+            message_id=message_id,
+            digest=blake2b(content.encode(), digest_size=8).hexdigest(),
+            **args,
+        )
+        if reply.word is not Verdict.OK:
+            raise refusal(reply, session_id, message_id=message_id)

@@ -12,11 +12,12 @@ from coordinator.domain.records import Receipt
 from coordinator.domain.verdicts import Verdict
 from coordinator.services.answers import refusal
 from coordinator.services.bodies import check_body
+from coordinator.store.store import Reply
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from coordinator.domain.records import CancelKind, Ownership, Outcome
+    from coordinator.domain.records import CancelKind, Outcome, Ownership
     from coordinator.store.queue import Placements
     from coordinator.store.store import Store
 
@@ -81,12 +82,13 @@ class Stops:
             keys["session"], "schema", "cancel_id", "cancel_last", "cancel_outcome"
         )
         if schema is None:
-            raise refusal(_NO_SESSION, session_id)
+            raise refusal(Reply(Verdict.NO_SESSION, []), session_id)
         if pending == ticket:
             return None
         if last == ticket:
             return cast("Outcome", outcome)
-        return cast("Outcome", await self._store.last_entry(keys["log"], "cancel.settled", ticket, "outcome") or "lost")
+        entry = await self._store.newest(keys["log"], "cancel.settled", ticket)
+        return cast("Outcome", entry["outcome"] if entry else "lost")
 
     async def put_first(
         self,

@@ -14,7 +14,7 @@ from coordinator.store.keys import GROUP, Keys
 from coordinator.store.scripts import load_all
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Sequence
 
     from redis.asyncio import Redis
     from redis.asyncio.client import Pipeline
@@ -64,8 +64,10 @@ class Store:
             **{f"{name}_ms": _ms(getattr(settings, name)) for name in _MILLISECONDS},
         }
 
-    async def call(self, name: str, session_id: str, /, **args: str | int) -> Reply:
+    async def call(self, name: str, session_id: str, /, rest: Sequence[str] = (), **args: str | int) -> Reply:
         """Run a script for a session: its keys by name, its arguments from `args` or else from the settings.
+
+        `rest` fills the slot that stands for all that follow.
 
         A call whose reply is lost is repeated, since every script recognises its own repeat.
         Raises StoreUnavailable or StoreMisconfigured when Redis can't or won't, OutcomeUnknown when the call was sent
@@ -75,8 +77,9 @@ class Store:
         names = self.keys.session(session_id)
         args["session_id"] = session_id
         if "receipt" in script.keys:
-            names = {**names, "receipt": self.keys.receipt(session_id, str(args.get("operation_id") or args["message_id"]))}
-        return await self.run(script, [names[key] for key in script.keys], args)
+            operation = args.get("operation_id") or args["message_id"]
+            names = {**names, "receipt": self.keys.receipt(session_id, str(operation))}
+        return await self.run(script, [names[key] for key in script.keys], args, list(rest))
 
     async def call_partition(
         self, name: str, partition: int, keys: list[str] | None = None, rest: list[str] | None = None, **args: str | int
@@ -124,6 +127,19 @@ class Store:
             return await self._redis.execute_command("HMGET", key, *names)
         except (redis.exceptions.RedisError, OSError) as error:
             raise translate(error) from error
+
+    async def newest(self, log: str, kind: str, operation_id: str) -> dict[str, str] | None:
+        """The newest log entry of a type and operation, looked for backwards. Raises as `fields`."""
+        end = "+"
+        try:
+            while page := await self.redis.xrevrange(log, max=end, count=200):
+                for _, fields in page:
+                    if fields["type"] == kind and fields.get("operation_id") == operation_id:
+                        return dict(fields)
+                end = f"({page[-1][0]}"
+        except (redis.exceptions.RedisError, OSError) as error:
+            raise translate(error) from error
+        return None
 
     async def _evaluate(self, script: Script, keys: list[str], argv: list[str | int]) -> list[Any]:
         try:
