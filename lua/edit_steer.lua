@@ -8,7 +8,7 @@
 --   GONE        it is not pending
 --   OPERATION   kind  the turn is being stopped: it would take nothing more
 -- @include lib/edit
--- @include lib/operation
+-- @include lib/stopping
 
 local refused = edit_refused()
 if refused then

@@ -14,7 +14,7 @@
 --   FULL        messages bytes            what is pending
 -- @include lib/activity
 -- @include lib/insert
--- @include lib/operation
+-- @include lib/stopping
 
 local known = known_message()
 if known then

@@ -7,7 +7,7 @@
 -- @include lib/ownership
 -- @include lib/batch
 -- @include lib/done
--- @include lib/operation
+-- @include lib/stopping
 
 if not owns() then
   return { 'SUPERSEDED', why_stale() }

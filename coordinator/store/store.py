@@ -59,6 +59,7 @@ class Store:
             "max_log": settings.max_log,
             "max_inbox": settings.max_inbox,
             "max_inbox_bytes": settings.max_inbox_bytes,
+            "cancel_ms": _ms(settings.cancel_timeout),
             "start_ms": _ms(settings.start_timeout),
             "suspect_ms": _ms(settings.self_stop + settings.lease),
             **{f"{name}_ms": _ms(getattr(settings, name)) for name in _MILLISECONDS},

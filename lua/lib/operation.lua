@@ -1,16 +1,12 @@
 -- The cancel operation of a session: at most one, recorded for what is open, ended by whatever ends that.
 --
 -- ARGV  cancel_ms  ms  until an operation that is not acknowledged is escalated
--- @include lib/record
+-- @include lib/stopping
 -- @include lib/deadline
 -- @include lib/log
 -- @include lib/done
 
 local RANK = { silent = 1, parent = 2, user = 3, replace = 4, system = 4, close = 5 }
-
-local function is_stopping()
-  return text('cancel_id') ~= ''
-end
 
 local function is_exclusive(kind)
   return kind == 'replace' or kind == 'system'
@@ -18,8 +14,9 @@ end
 
 local function note_operation(entry, outcome)
   set('cancel_revision', number('cancel_revision') + 1)
+  local whose = text('open_claim') ~= '' and 'open_' or 'last_'
   log_entry(entry, 'operation_id', text('cancel_id'), 'kind', text('cancel_kind'), 'revision',
-    text('cancel_revision'), 'turn', text('open_turn'), 'generation', text('open_generation'), 'outcome', outcome)
+    text('cancel_revision'), 'turn', text(whose .. 'turn'), 'generation', text(whose .. 'generation'), 'outcome', outcome)
 end
 
 local function hint_abort()
