@@ -12,6 +12,7 @@ import pytest
 
 from coordinator.domain.errors import Superseded
 from coordinator.domain.records import SessionPolicy
+from coordinator.services.executions import Executions
 from coordinator.settings import Settings
 from coordinator.store.embedded import EmbeddedServer
 from tests.workers.rig import BOUND, SELF_SETTLED, Puppet, rig, until
@@ -229,6 +230,54 @@ async def test_a_lost_agent_that_ignores_it_stays_a_suspect(settings: Settings, 
         assert not await turn.report(TurnEnd(turn.ownership))
         (stale,) = await deployment.log("s", "ready.stale")
         assert stale.fields["generation"] == "1"
+
+
+async def test_a_message_that_meets_a_leaving_execution_runs_at_once(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its placement comes while the old execution is on its way out, and must not wait for a deadline."""
+    release = Executions.release
+
+    async def slow(self: Executions, session_id: str, execution_id: str, reason: str = "") -> bool:
+        released = await release(self, session_id, execution_id, reason)
+        if not puppet.stopped and len(puppet.prompts) == 1:
+            await deployment.send("s", "two")
+            await asyncio.sleep(0.2)
+        return released
+
+    monkeypatch.setattr(Executions, "release", slow)
+    puppet = Puppet()
+    async with rig(replaced(settings, idle_execution=0.1), puppet) as deployment:
+        await deployment.send("s", "one")
+        async with asyncio.timeout(settings.placement / 2):
+            assert await deployment.ends("s", 2) == ["completed"] * 2
+    assert len(puppet.started) == 2
+
+
+async def test_the_execution_of_a_closed_session_is_given_up(settings: Settings) -> None:
+    """The next heartbeat says so."""
+    puppet = Puppet()
+    async with rig(settings, puppet) as deployment:
+        await deployment.send("s", "one")
+        await deployment.ends("s")
+        await deployment.coord.session("s").close()
+        await deployment.until("s", "agent.stopped")
+    assert puppet.stopped == 1
+
+
+async def test_a_flushed_redis_ends_the_executions_and_not_the_worker(settings: Settings) -> None:
+    """Nobody knows the sessions any more; new ones are served."""
+    puppet = Puppet()
+    puppet.on_prompt = hold
+    async with rig(settings, puppet) as deployment:
+        await deployment.send("running", "one")
+        await deployment.until("running", "agent.running")
+        await deployment.kernel.store.redis.flushall()
+        await puppet.turns[0].emit("are you there")
+        await until(lambda: puppet.stopped == 1)
+        puppet.on_prompt = None
+        await deployment.send("s", "one")
+        assert await deployment.ends("s") == ["completed"]
 
 
 async def test_a_restarted_redis_loses_no_turn_and_no_worker(settings: Settings, server: EmbeddedServer) -> None:
