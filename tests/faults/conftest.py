@@ -16,10 +16,10 @@ from coordinator.store.embedded import EmbeddedServer
 from tests.conftest import Spawn
 from tests.support.oracle import Oracle
 from tests.support.processes import Process
-from tests.support.watch import judged
+from tests.support.watch import BOUND, judged
 
 SHORT: Final[dict[str, Any]] = {
-    "heartbeat": 0.3, "lease": 1.5, "self_stop": 3.5, "placement": 1.0, "handler_timeout": 1.0, "settlement": 1.5,
+    "heartbeat": 0.3, "lease": 1.5, "self_stop": 3.5, "placement": 1.0, "handler_timeout": 0.5, "settlement": 1.0,
     "drain": 30.0, "sweep": 0.5,
 }  # fmt: skip
 REPORTING: Final = "tests.faults.agents:reporting"
@@ -71,9 +71,9 @@ class Fleet:
     async def ran(self, session: Session, text: str = "say hello") -> None:
         """Send a prompt and wait for its turn's settlement."""
         receipt = await session.send(text)
-        result = await session.result(receipt.message_id, timeout=15)
+        result = await session.result(receipt.message_id, timeout=BOUND)
         assert result.reason == "completed", result
-        await session.wait_idle(timeout=15)
+        await session.wait_idle(timeout=BOUND)
 
     async def gate(self, name: str) -> None:
         """Let every script go on that waits for this gate."""

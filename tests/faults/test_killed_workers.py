@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.faults.conftest import Fleet
-from tests.support.watch import seen
+from tests.support.watch import BOUND, seen
 
 
 @pytest.mark.parametrize("policy", ["fail", "retry"])
@@ -21,7 +21,7 @@ async def test_a_worker_killed_after_acceptance_loses_that_turn_visibly_and_no_o
     await fleet.gate("gate")
     await fleet.ran(idle)
     await seen(busy, "turn.ended", turn="3" if policy == "retry" else "2")
-    await busy.wait_idle(timeout=15)
+    await busy.wait_idle(timeout=BOUND)
     oracle = await fleet.judged(busy, *sent)
     turns = list(oracle.turns.values())
     again = [("completed", 2, sent[:1])] if policy == "retry" else []
@@ -43,7 +43,7 @@ async def test_a_worker_killed_before_acceptance_gives_the_prompt_back_first_in_
     await fleet.worker("w2")
     await fleet.gate("gate")
     await seen(session, "turn.ended", turn="4")
-    await session.wait_idle(timeout=15)
+    await session.wait_idle(timeout=BOUND)
     oracle = await fleet.judged(session, *sent)
     assert [(turn.reason, turn.generation, turn.attempt, turn.text) for turn in oracle.turns.values()] == [
         ("completed", 1, 1, "hello"), ("lost", 2, 1, ""), ("completed", 3, 2, "first"), ("completed", 4, 1, "second"),
@@ -60,7 +60,7 @@ async def test_a_worker_killed_while_an_agent_starts_costs_nothing_but_time(flee
     await slow.kill()
     await fleet.worker("w2")
     await seen(session, "turn.ended")
-    await session.wait_idle(timeout=15)
+    await session.wait_idle(timeout=BOUND)
     oracle = await fleet.judged(session, sent)
     assert [(turn.reason, turn.attempt) for turn in oracle.turns.values()] == [("completed", 1)]
     # The first activity ended with its worker, and a new one began: both are told.
@@ -81,7 +81,7 @@ async def test_a_worker_killed_between_two_turns_loses_neither(fleet: Fleet) -> 
         await worker.kill()
         await fleet.worker("w2")
     await seen(session, "turn.ended", turn="2")
-    await session.wait_idle(timeout=15)
+    await session.wait_idle(timeout=BOUND)
     oracle = await fleet.judged(session, *sent)
     assert [(turn.reason, turn.attempt) for turn in oracle.turns.values()] == [("completed", 1), ("completed", 1)]
     assert list(oracle.workers.values()) == ["w1", "w2"]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.faults.conftest import Fleet
 from tests.support.processes import Process
-from tests.support.watch import seen
+from tests.support.watch import BOUND, seen
 
 
 async def test_what_a_zombie_says_does_not_count_and_its_agent_is_stopped(fleet: Fleet) -> None:
@@ -51,7 +51,7 @@ async def test_a_drain_lets_the_running_turn_end_and_gives_everything_else_up(fl
     await fleet.gate("gate")
     assert await leaving.ended() == 0
     await seen(busy, "turn.ended", turn="2")
-    await busy.wait_idle(timeout=15)
+    await busy.wait_idle(timeout=BOUND)
     oracle = await fleet.judged(busy, *sent)
     assert [(turn.reason, turn.text, oracle.workers[turn.execution_id]) for turn in oracle.turns.values()] == [
         ("completed", "one", "w1"), ("completed", "two", "w2"),
@@ -76,7 +76,7 @@ async def test_a_second_sigterm_hurries_and_what_it_interrupts_is_treated_like_a
     leaving.signal(signal.SIGTERM)
     assert await leaving.ended(timeout=10) == 0
     await fleet.gate("gate")
-    await busy.wait_idle(timeout=15)
+    await busy.wait_idle(timeout=BOUND)
     oracle = await fleet.judged(busy, sent)
     again = [] if accepted else [("completed", 2, "w2")]
     assert [(turn.reason, turn.attempt, oracle.workers[turn.execution_id]) for turn in oracle.turns.values()] == [
@@ -98,5 +98,5 @@ async def test_turns_that_no_drain_can_wait_for_are_interrupted_at_its_end(fleet
     await session.send("ignore-cancel\nhold gate")
     await seen(session, "agent.running")
     assert await worker.terminate(timeout=10) == 0
-    await session.wait_idle(timeout=15)
+    await session.wait_idle(timeout=BOUND)
     assert [turn.reason for turn in (await fleet.judged(session)).turns.values()] == ["interrupted"]
