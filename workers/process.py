@@ -125,12 +125,16 @@ async def _loops(
         try:
             yield placement, up
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            with suppress(CoordinatorError, TimeoutError):
-                async with asyncio.timeout(1):
-                    await registry.leave()
+            await _wind_up(tasks, registry)
+
+
+async def _wind_up(tasks: list[asyncio.Task[None]], registry: Registry) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    with suppress(CoordinatorError, TimeoutError):
+        async with asyncio.timeout(1):
+            await registry.leave()
 
 
 async def _until_asked(
