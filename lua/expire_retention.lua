@@ -1,7 +1,8 @@
 -- FLAGS allow-oom
 -- A session that was idle for long is closed, visibly; one that was closed for long is removed.
 --
--- KEYS  guard  hash  owner and number, under a TTL
+-- KEYS  guard      hash  owner and number, under a TTL
+-- KEYS  in_flight  list  what a turn took
 -- Replies
 --   OK       closed or removed
 --   NOT_DUE

@@ -3,7 +3,6 @@
 --
 -- ARGV  token         id     the activity that the driver runs
 -- ARGV  reason        word   completed, max_tokens, cancelled, error, blocked or interrupted
--- ARGV  ordinal       int    the number of the last output, 0 for none
 -- ARGV  body          bytes  its text, or empty
 -- ARGV  error_text    text   what went wrong, or empty
 -- ARGV  resume_token  text   what a later execution resumes from; empty leaves the stored one

@@ -1,3 +1,4 @@
+-- FLAGS allow-oom
 -- Take the session's guard, or extend one's own hold by repeating the call.
 --
 -- KEYS  guard         hash  owner and number, under a TTL

@@ -1,3 +1,4 @@
+-- FLAGS allow-oom
 -- Keep the guard for another lease.
 --
 -- KEYS  guard         hash  owner and number, under a TTL

@@ -1,8 +1,7 @@
 -- FLAGS allow-oom
 -- The agent of the open prompt says something. The first output, which may be empty, is its acceptance.
 --
--- ARGV  ordinal  int    1 for a prompt's first, one more for each
--- ARGV  body     bytes  the text
+-- ARGV  ordinal  int  1 for a prompt's first, one more for each
 -- Replies
 --   OK          done, or done before
 --   SUPERSEDED  what differs: the agent that said it is to be stopped

@@ -1,11 +1,9 @@
 -- FLAGS allow-oom
 -- A replica settles the turn that an `agent.ready` names: all its effects, and its acknowledgement, at once.
 --
--- KEYS  guard         hash    owner and number, under a TTL
--- KEYS  events        stream  where the entry is pending
--- ARGV  group         text    the replicas' group
--- ARGV  entry_id      id      the entry to acknowledge
--- ARGV  guard_number  int     the guard under which handlers ran; 0 when none did
+-- KEYS  events    stream  where the entry is pending
+-- ARGV  group     text    the replicas' group
+-- ARGV  entry_id  id      the entry to acknowledge
 -- Replies
 --   OK          outcome  the same again for the entry that settled the turn
 --   STALE       why      not the unsettled turn: acknowledged, counted and logged

@@ -1,11 +1,9 @@
 -- FLAGS allow-oom
 -- A replica asks, under the guard and before any handler runs, whether the ready is still current.
 --
--- KEYS  guard         hash    owner and number, under a TTL
--- KEYS  events        stream  where the entry is pending
--- ARGV  group         text    the replicas' group
--- ARGV  entry_id      id      the entry
--- ARGV  guard_number  int     the caller's guard
+-- KEYS  events    stream  where the entry is pending
+-- ARGV  group     text    the replicas' group
+-- ARGV  entry_id  id      the entry
 -- Replies
 --   OK          failures  handler failures so far
 --   STALE       why       acknowledged, counted and logged

@@ -1,7 +1,6 @@
 -- FLAGS allow-oom
 -- A handler failed. The failure is counted; after enough of them the entry is given up and the turn settled.
 --
--- KEYS  guard         hash    owner and number, under a TTL
 -- KEYS  events        stream  where the entry is pending
 -- KEYS  dead          stream  entries given up
 -- ARGV  group         text    the replicas' group

@@ -60,6 +60,10 @@ class Driver(Orders):
         super().__init__(execution, floor)
         self.host = host
         self.turns = host.kernel.turns
+        self._follows = False
+        """Whether a turn has just ended and the activity goes on."""
+        self._settles = False
+        """Whether the last claim that followed a turn was too early: the next one waits for the settlement's hint."""
 
     async def drive(self, token: str) -> None:
         """Run until the execution is given up or dropped, beginning with the activity that was accepted."""
@@ -92,21 +96,26 @@ class Driver(Orders):
         await self._pause(LOOK_AGAIN)
         return True
 
-    async def _pause(self, seconds: float | None) -> None:
-        """Wait to be told something, for at most `seconds`. Raises Superseded when that is being dropped."""
+    async def _pause(self, seconds: float | None) -> bool:
+        """Wait to be told something, for at most `seconds`; false if nothing was. Raises Superseded when dropped."""
         if seconds is None:
             await self._wake.wait()
-        else:
+        elif not self._wake.is_set():
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await self._wake.wait()
+        told = self._wake.is_set()
         self._wake.clear()
         if self.dropped:
             raise Superseded(self.dropped)
+        return told
 
     async def _activity(self) -> None:
         """One step of the activity: a turn, or its end."""
-        claim = await self._claim()
+        follows, self._follows = self._follows, False
+        if follows and self._settles:
+            self._settles = await self._pause(LOOK_AGAIN)
+        claim = None if self.draining else await self._claim(follows=follows)
         if claim is None:
             return
         if claim.verdict is not Verdict.OK or claim.ownership is None or self.agent is None:
@@ -120,7 +129,7 @@ class Driver(Orders):
         finally:
             self.turn = None
 
-    async def _claim(self) -> Claim | None:
+    async def _claim(self, *, follows: bool) -> Claim | None:
         """Claim under one claim id until it is answered for good; None when a drain came first and nothing is open."""
         self.claim_id = claim_id = new_id("c")
         claim, token, execution_id = self.turns.claim, self.token, self.execution.execution_id
@@ -132,6 +141,7 @@ class Driver(Orders):
             )
             if claimed.verdict not in _WAITING:
                 return claimed
+            self._settles = self._settles or (follows and claimed.verdict is Verdict.UNSETTLED)
             if self.draining:
                 self.claim_id = ""
                 return None
@@ -140,6 +150,8 @@ class Driver(Orders):
     async def _finish(self, turn: LiveTurn, ending: Ending) -> None:
         number, text = await turn.output.rest()
         finish, next_token = self.turns.finish, new_id("a")
+        # What is told from here on is about what follows the turn.
+        self._wake.clear()
         end = await self.ask(
             "finish",
             lambda: finish(
@@ -194,7 +206,8 @@ class Driver(Orders):
     def ends(self, verdict: Verdict, token: str = "") -> None:
         """Take over what follows an activity's end: `token` is that of the next one, if it is this execution's."""
         self.claim_id = ""
-        if verdict is Verdict.GO_ON:
+        self._follows = verdict is Verdict.GO_ON
+        if self._follows:
             return
         self._ended, self.token = self.token, token
         self.idle_since = time.monotonic()

@@ -146,8 +146,8 @@ class Host:
     def left(self, driver: Driver) -> None:
         """Hear that a driver has ended: its agent is ended, and Redis told when it is gone."""
         self.graves[driver.execution.execution_id] = driver
-        self._spawn(self._bury(driver), f"bury {driver.execution.execution_id}")
         self._forget(driver)
+        self._spawn(self._bury(driver), f"bury {driver.execution.execution_id}")
 
     async def drain(self, seconds: float, hurry: asyncio.Event) -> None:
         """Give everything up: idle executions now, running turns after `seconds` or when hurried, as interrupted."""
@@ -164,10 +164,16 @@ class Host:
             await asyncio.wait(set(self._tasks), timeout=GRACE)
         for driver in self.drivers.values():
             logger.warning("session %s could not be ended in time; its lease will", driver.session_id)
+        while self._tasks:
+            left = list(self._tasks)
+            for task in left:
+                task.cancel()
+            await asyncio.gather(*left, return_exceptions=True)
 
     def stuck(self) -> int:
         """How many agents have not ended although they were told to."""
-        return len(self.graves) + len(self.drivers)
+        calls = [driver.call for driver in (*self.drivers.values(), *self.graves.values())]
+        return sum(call is not None and not call.task.done() for call in calls)
 
     async def _empty(self, seconds: float, hurry: asyncio.Event) -> bool:
         """Wait until no execution is left, for at most `seconds` or until hurried."""
@@ -206,8 +212,9 @@ class Host:
     async def _bury(self, driver: Driver) -> None:
         try:
             await bury(driver)
-        finally:
-            self.graves.pop(driver.execution.execution_id, None)
+        except Exception:
+            logger.exception("the end of execution %s failed", driver.execution.execution_id)
+        self.graves.pop(driver.execution.execution_id, None)
 
     def _count(self) -> None:
         if not self.draining and len(self.drivers) < self.max_sessions:

@@ -70,9 +70,9 @@ async def run_worker(
     stop = stop or Stop()
     async with Coordinator.connect(settings) as coord, _signals(stop, wanted=handle_signals):
         host = Host(coord, worker_id, factory, max_sessions)
-        async with _loops(coord, host, name, ready or (lambda _: None)) as placement:
+        async with _loops(coord, host, name) as (placement, up):
             try:
-                await stop.asked.wait()
+                await _until_asked(stop, up, ready, worker_id)
                 await placement.stop()
                 await host.drain(settings.drain, stop.hurried)
             except asyncio.CancelledError:
@@ -89,9 +89,12 @@ async def run_worker(
 
 @asynccontextmanager
 async def _loops(
-    coord: Coordinator, host: Host, agent: str, ready: Callable[[str], object]
-) -> AsyncIterator[PlacementWorker]:
-    """Run the worker's loops, each on connections of its own: what waits or hangs in one must not hold up another."""
+    coord: Coordinator, host: Host, agent: str
+) -> AsyncIterator[tuple[PlacementWorker, asyncio.Task[None]]]:
+    """Run the worker's loops, each on connections of its own: what waits or hangs in one must not hold up another.
+
+    Gives the placements, and a task that ends when all loops are up.
+    """
     settings, keys = coord.settings, coord.kernel.store.keys
     async with AsyncExitStack() as stack:
         beats = connections.coordination(settings.redis_url, settings, connections=8)
@@ -109,20 +112,42 @@ async def _loops(
             asyncio.create_task(_keep("the heartbeat", heartbeat.run)),
             asyncio.create_task(_keep("the control channel", control.run)),
         ]
-        try:
+
+        async def rise() -> None:
+            # Nothing is taken before hints are heard and leases renewed.
             await control.subscribed.wait()
             await heartbeat.registered.wait()
             tasks.append(asyncio.create_task(_keep("the placements", placement.async_run)))
             await placement.polled.wait()
-            ready(host.worker_id)
-            yield placement
+
+        up = asyncio.create_task(rise())
+        tasks.append(up)
+        try:
+            yield placement, up
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            with suppress(CoordinatorError, TimeoutError):
-                async with asyncio.timeout(1):
-                    await registry.leave()
+            await _wind_up(tasks, registry)
+
+
+async def _wind_up(tasks: list[asyncio.Task[None]], registry: Registry) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    with suppress(CoordinatorError, TimeoutError):
+        async with asyncio.timeout(1):
+            await registry.leave()
+
+
+async def _until_asked(
+    stop: Stop, up: asyncio.Task[None], ready: Callable[[str], object] | None, worker_id: str
+) -> None:
+    asked = asyncio.create_task(stop.asked.wait())
+    try:
+        await asyncio.wait({asked, up}, return_when=asyncio.FIRST_COMPLETED)
+        if up.done() and ready is not None:
+            ready(worker_id)
+        await asked
+    finally:
+        asked.cancel()
 
 
 async def _keep(name: str, loop: Callable[[], Awaitable[None]]) -> None:

@@ -31,13 +31,16 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         return f"sessions={self.sessions} turns={self.turns} stale={self.stale} lost_messages={self.lost_messages}"
 
 
-async def audit(coord: Coordinator, sent: list[tuple[str, str]]) -> Audit:
-    """Read the logs of all sessions that were sent to, and account for each message: one turn, or visibly none."""
+async def audit(coord: Coordinator, sent: list[tuple[str, str]], *, settle: float = _SETTLE) -> Audit:
+    """Read the logs of all sessions that were sent to, and account for each message: one turn, or visibly none.
+
+    A session that is not at rest within `settle` seconds was left running.
+    """
     turns = stale = lost = 0
     problems: list[str] = []
     session_ids = sorted({session_id for session_id, _ in sent})
     for session_id in session_ids:
-        problems += await _left_running(coord, session_id)
+        problems += await _left_running(coord, session_id, settle)
         entries = [entry async for entry in coord.session(session_id).history()]
         turns += sum(entry.type == "turn.ended" for entry in entries)
         stale += sum(entry.type == "ready.stale" for entry in entries)
@@ -69,9 +72,9 @@ def _unsettled(session_id: str, entries: list[LogEntry]) -> list[str]:
     return [] if ended == settled else [f"{session_id} ended turns {ended} and settled {settled}"]
 
 
-async def _left_running(coord: Coordinator, session_id: str) -> list[str]:
+async def _left_running(coord: Coordinator, session_id: str, settle: float) -> list[str]:
     try:
-        await coord.session(session_id).wait_idle(timeout=_SETTLE)
+        await coord.session(session_id).wait_idle(timeout=settle)
     except TimeoutError:
         return [f"{session_id} was left running"]
     return []

@@ -45,7 +45,8 @@ async def doctor(options: Namespace, out: Output) -> int:
         out.table(("result", "check", "found"), rows, empty="nothing to check")
         for check in failed:
             out.line(f"\n{check.name}: {check.advice}")
-        out.line("" if failed else "\nall is well")
+        if not failed:
+            out.line("\nall is well")
     return 1 if failed else 0
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from coordinator.cli.connecting import connected
-from coordinator.cli.output import builtins
+from coordinator.cli.output import builtins, harmless
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -167,7 +167,8 @@ def _show_entry(entry: LogEntry, out: Output) -> None:
         return
     fields = {name: text for name, text in entry.fields.items() if name != "at_ms"}
     told = " ".join(f"{name}={_short(text) if name != 'text' else text}" for name, text in fields.items())
-    out.line(f"{_time(int(entry.id.partition('-')[0]))}  {entry.type:<18}  {told}")
+    # One line an entry, whatever the agent said.
+    out.line(harmless(f"{_time(int(entry.id.partition('-')[0]))}  {entry.type:<18}  {told}", keep_lines=False).rstrip())
 
 
 def _state(place: str, entry: InboxEntry) -> str:

@@ -23,13 +23,16 @@ exit codes: 0 done, 1 refused or failed (named error on stderr), 2 wrong usage, 
 class Parser(argparse.ArgumentParser):
     """An argument parser whose mistakes are one line, or one object with --json."""
 
+    as_json = False
+    """Whether the command line asks for objects; known before it is parsed."""
+
     def __init__(self, **options: Any) -> None:
         super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **options)
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong with the command line and exit with 2."""
         sentence = f"{message}; see `{self.prog} --help`"
-        if "--json" in sys.argv[1:]:
+        if Parser.as_json:
             sys.stderr.write(json.dumps({"error": "Usage", "message": sentence}) + "\n")
         else:
             sys.stderr.write(f"coordinator: Usage: {sentence}\n")
@@ -176,6 +179,7 @@ COMMANDS: Final[dict[str, tuple[str, str, Callable[[argparse.ArgumentParser], No
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Parse a command line; `command` in the answer names one of COMMANDS. Exits with 2 for a mistake."""
+    Parser.as_json = "--json" in (sys.argv[1:] if argv is None else argv)
     root = Parser(
         prog="coordinator", description="Event coordination for AI-agent sessions on Redis.", epilog=_EXAMPLES
     )

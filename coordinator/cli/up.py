@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from coordinator.cli.children import Child, ChildFailed
 from coordinator.client import Coordinator, settings_for
+from coordinator.domain.urls import redact
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -49,7 +50,8 @@ async def _start(settings: Settings, options: Namespace, stack: AsyncExitStack) 
 
 def _tell(settings: Settings, children: list[Child], out: Output) -> None:
     pids = {child.name: child.pid for child in children}
-    url = settings.redis_url
+    # An embedded server has no password; one that the user gave stays off the screen.
+    url = redact(settings.redis_url)
     if out.json:
         out.record({"ready": True, "redis_url": url, "namespace": settings.namespace, "pids": pids})
         return

@@ -92,20 +92,33 @@ class _Source:
         return not line or line.startswith("--")
 
 
-def _collect(folder: Traversable, name: str, found: list[_Source], path: tuple[str, ...] = ()) -> None:
-    if name in path:
-        msg = f"lua/{name}.lua includes itself: {' > '.join((*path, name))}"
-        raise ScriptContractError(msg)
-    if any(source.name == name for source in found):
-        return
-    file = folder.joinpath(*f"{name}.lua".split("/"))
-    if not file.is_file():
-        msg = f"no lua/{name}.lua"
-        raise ScriptContractError(msg)
-    source = _Source(file, name)
-    for include in source.includes:
-        _collect(folder, include, found, (*path, name))
-    found.append(source)
+class _Folder:
+    """A folder of scripts; each file is read once, however many scripts include it."""
+
+    def __init__(self, folder: Traversable) -> None:
+        self._folder = folder
+        self._sources: dict[str, _Source] = {}
+
+    def collect(self, name: str, found: list[_Source], path: tuple[str, ...] = ()) -> list[_Source]:
+        """Add a file to `found`, after what it includes."""
+        if name in path:
+            msg = f"lua/{name}.lua includes itself: {' > '.join((*path, name))}"
+            raise ScriptContractError(msg)
+        source = self._source(name)
+        if source not in found:
+            for include in source.includes:
+                self.collect(include, found, (*path, name))
+            found.append(source)
+        return found
+
+    def _source(self, name: str) -> _Source:
+        if name not in self._sources:
+            file = self._folder.joinpath(*f"{name}.lua".split("/"))
+            if not file.is_file():
+                msg = f"no lua/{name}.lua"
+                raise ScriptContractError(msg)
+            self._sources[name] = _Source(file, name)
+        return self._sources[name]
 
 
 def _bind(kind: str, names: list[str]) -> str:
@@ -126,8 +139,11 @@ def load(name: str, folder: Traversable | None = None) -> Script:
     Raises `ScriptContractError` for a file that is not there, an include that includes itself, or a directive that
     can't be read.
     """
-    sources: list[_Source] = []
-    _collect(folder or root(), name, sources)
+    return _load(name, _Folder(folder or root()))
+
+
+def _load(name: str, folder: _Folder) -> Script:
+    sources = folder.collect(name, [])
     keys, args = _merged(sources, "KEYS"), _merged(sources, "ARGV")
     lines = [_bind("KEYS", keys), _bind("ARGV", args)]
     for source in sources:
@@ -141,7 +157,8 @@ def load_all(folder: Traversable | None = None) -> dict[str, Script]:
     """Every script, by name."""
     folder = folder or root()
     names = sorted(entry.name.removesuffix(".lua") for entry in folder.iterdir() if entry.name.endswith(".lua"))
-    return {name: load(name, folder) for name in names}
+    shared = _Folder(folder)
+    return {name: _load(name, shared) for name in names}
 
 
 def main(arguments: list[str] | None = None) -> int:

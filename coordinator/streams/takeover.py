@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol, TypeAlias
 
@@ -55,18 +56,16 @@ class Takeover:
         self._suspicion.set()
 
     async def run(self) -> None:
-        """Look at every partition now and each `idle` seconds, and at a suspected one soon, until cancelled.
+        """Look at every partition now, at one after another within `idle` seconds, and soon at a suspected one.
 
         That is seldom, since all replicas do it for all partitions, and mostly for nothing.
         """
-        clock = asyncio.get_running_loop().time
-        everything_at = clock()
-        while True:
-            if clock() >= everything_at:
-                everything_at = clock() + self._idle
-                self._suspected.update(range(len(self._group.streams)))
+        partitions = range(len(self._group.streams))
+        self._suspected.update(partitions)
+        for partition in itertools.cycle(partitions):
             await self.once()
-            await self._pause(min(self._idle / _TICKS, everything_at - clock()))
+            await self._pause(self._idle / max(_TICKS, len(partitions)))
+            self._suspected.add(partition)
 
     async def once(self) -> None:
         """Keep what is in hand, and take over from the partitions that are suspected."""

@@ -1,5 +1,6 @@
 -- What a turn takes from the inbox, and how it goes back or is used up.
 --
+-- KEYS  in_flight  list  what the open turn took, in order
 -- @include lib/inbox
 
 -- Moves ids from a pending list to the flight; the caller has checked that they head that list.
@@ -9,11 +10,11 @@ local function take(ids, turn)
     local info = info_of(id)
     redis.call('LPOP', key_of(info.list))
     redis.call('RPUSH', in_flight, id)
+    redis.call('ZREM', awake, id)
     bytes = bytes + redis.call('HSTRLEN', messages, id)
     log_entry('inbox.claimed', 'message_id', id, 'list', info.list, 'turn', turn)
   end
   if #ids > 0 then
-    redis.call('ZREM', awake, unpack(ids))
     set('inbox_bytes', math.max(0, number('inbox_bytes') - bytes))
   end
 end

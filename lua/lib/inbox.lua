@@ -2,7 +2,6 @@
 --
 -- KEYS  next_turn     list  pending, one a turn
 -- KEYS  next_step     list  pending, all at a boundary
--- KEYS  in_flight     list  what the open turn took, in order
 -- KEYS  awake         zset  pending waking messages by sequence
 -- KEYS  messages      hash  id to body, pending and in flight only
 -- KEYS  message_info  hash  id to "sequence wake list kind attempt guard digest sender"
@@ -29,9 +28,12 @@ local function pending()
   return redis.call('LLEN', next_turn) + redis.call('LLEN', next_step)
 end
 
+-- One by one: a long turn may have taken more ids than a Lua call takes arguments.
 local function forget(ids)
-  redis.call('HDEL', messages, unpack(ids))
-  redis.call('HDEL', message_info, unpack(ids))
+  for _, id in ipairs(ids) do
+    redis.call('HDEL', messages, id)
+    redis.call('HDEL', message_info, id)
+  end
 end
 
 -- One discard entry a message, next-step first; nothing pending is left.

@@ -1,8 +1,9 @@
 -- Whether an `agent.ready` still names the turn that waits for its settlement.
 --
--- ARGV  execution_id  id   of the ready
--- ARGV  generation    int  of the ready
--- ARGV  claim_id      id   of the ready
+-- KEYS  guard         hash  owner and number, under a TTL
+-- ARGV  execution_id  id    of the ready
+-- ARGV  generation    int   of the ready
+-- ARGV  guard_number  int   the caller's guard, under which handlers run; 0 when it holds none
 -- @include lib/ownership
 -- @include lib/log
 

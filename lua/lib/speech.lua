@@ -2,7 +2,7 @@
 --
 -- ARGV  execution_id  id     of the open prompt
 -- ARGV  generation    int    of the open prompt
--- ARGV  ordinal       int    1 for a prompt's first output, one more for each
+-- ARGV  ordinal       int    1 for a prompt's first output, one more for each, 0 for none
 -- ARGV  body          bytes  the text
 -- @include lib/record
 -- @include lib/deadline

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from coordinator.cli import main
 from tests.cli.conftest import Run
 
 USAGE = [
@@ -28,15 +30,29 @@ USAGE = [
 
 
 @pytest.mark.parametrize("arguments", USAGE, ids=" ".join)
-def test_a_wrong_command_line_is_exit_2_and_one_line(run_alone: Run, arguments: tuple[str, ...]) -> None:
-    ran = run_alone(*arguments)
-    assert (ran.code, ran.out) == (2, "")
-    assert ran.err.startswith("coordinator: Usage: ")
-    assert ran.err.count("\n") == 1
-    assert "--help" in ran.err
-    again = run_alone(*arguments, "--json")
-    assert again.code == 2
-    assert set(again.error) == {"error", "message"}
+def test_a_wrong_command_line_is_exit_2_and_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
+) -> None:
+    assert main(arguments) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("coordinator: Usage: ")
+    assert said.err.count("\n") == 1
+    assert "--help" in said.err
+    assert main((*arguments, "--json")) == 2
+    assert set(json.loads(capsys.readouterr().err)) == {"error", "message"}
+
+
+def test_a_process_with_a_wrong_command_line_exits_with_2(run_alone: Run) -> None:
+    ran = run_alone("--json", "nope")
+    assert (ran.code, ran.out, ran.error["error"]) == (2, "", "Usage")
+
+
+def test_help_and_version_need_no_server(run_alone: Run) -> None:
+    for arguments in (("--help",), ("send", "--help"), ("--version",)):
+        ran = run_alone(*arguments)
+        assert (ran.code, ran.err) == (0, "")
+        assert ran.out
 
 
 @pytest.mark.parametrize("command", ["ls", "doctor", "send s text", "worker --agent a:b", "tail s -f"])

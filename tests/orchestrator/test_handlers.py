@@ -90,6 +90,11 @@ async def test_a_message_sent_by_a_handler_becomes_the_next_turn(
     await session.open()
     await session.turn()
     await settled(coord, "s", 1)
+
+    async def released() -> bool:
+        return (await coord.kernel.snapshots.read("s")).guard_owner == ""
+
+    await eventually(released)
     claim = await session.claim()
     assert [message.body for message in claim.messages] == ["go on"]
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from coordinator.session import Session
     from tests.support.oracle import Oracle
 
-BOUND: Final = 15.0
+BOUND: Final = 25.0
 """Seconds that a test waits for anything at most."""
 
 

@@ -37,6 +37,7 @@ class HalfAnAgent:
 class NeedsArguments(Puppet):
     def __init__(self, key: str) -> None:
         super().__init__()
+        self.key = key
 
 
 class Callable2:

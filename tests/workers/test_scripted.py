@@ -9,6 +9,7 @@ import pytest
 
 from coordinator.domain.errors import NotAvailable
 from coordinator.domain.records import Message, Ownership
+from tests.workers.rig import until
 from workers.agents.gates import Gates
 from workers.agents.protocol import Prompt, TurnEnd
 from workers.agents.scripted import ScriptedAgent
@@ -39,7 +40,7 @@ class PaperTurn:
         return False
 
     def ask(self, question: str) -> Awaitable[str]:
-        raise NotAvailable("not in this test")
+        raise NotAvailable("not in this test" if question else "")
 
 
 class PaperGates(Gates):
@@ -170,7 +171,5 @@ async def test_late_reports_by_itself_when_its_prompt_was_killed_meanwhile() -> 
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    async with asyncio.timeout(5):
-        while not turn.reported:
-            await asyncio.sleep(0.005)
+    await until(lambda: bool(turn.reported))
     assert turn.reported == [TurnEnd(OWNERSHIP)]
