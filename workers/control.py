@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from coordinator.streams.backoff import Backoff
 
@@ -17,17 +17,29 @@ logger = logging.getLogger(__name__)
 
 _QUIET: Final = 5.0
 """Seconds without a message after which the link is probed."""
-_PARTS: Final = 3
+
+
+class Told(Protocol):
+    """What a hint is passed on to. Each is a reason to look, never a fact."""
+
+    def run(self, session_id: str, token: str) -> None:
+        """An activity of one of its executions wants a driver, or may go on."""
+
+    def abort(self, session_id: str, generation: int, cause: str) -> None:
+        """The prompt of this generation is to be stopped."""
+
+    def drop(self, session_id: str, execution_id: str) -> None:
+        """The execution is no longer the session's."""
 
 
 class Control:
     """The subscription of one worker, on a connection of its own; renewed whenever it breaks."""
 
-    def __init__(self, reader: Redis, channel: str, run: Callable[[str, str], None], look: Callable[[], None]) -> None:
-        """`run(session, token)` hears every hint; `look()` every new subscription, before which hints may be lost."""
+    def __init__(self, reader: Redis, channel: str, host: Told, look: Callable[[], None]) -> None:
+        """`host` hears every hint; `look()` every new subscription, before which hints may be lost."""
         self._reader = reader
         self._channel = channel
-        self._run = run
+        self._host = host
         self._look = look
         self.subscribed = asyncio.Event()
 
@@ -66,8 +78,12 @@ class Control:
             self.subscribed.set()
             self._look()
         elif message["type"] == "message":
-            words = message["data"].split(" ")
-            if words[0] == "run" and len(words) == _PARTS:
-                self._run(words[1], words[2])
-            else:
-                logger.debug("unknown control hint %.40r", message["data"])
+            match message["data"].split(" "):
+                case ["run", session_id, token]:
+                    self._host.run(session_id, token)
+                case ["abort", session_id, generation, _, cause] if generation.isdecimal():
+                    self._host.abort(session_id, int(generation), cause)
+                case ["drop", session_id, execution_id]:
+                    self._host.drop(session_id, execution_id)
+                case _:
+                    logger.debug("unknown control hint %.40r", message["data"])

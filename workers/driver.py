@@ -22,6 +22,7 @@ from workers.prompting import Ending, prompt_agent
 from workers.turn import OURS, LiveTurn
 
 if TYPE_CHECKING:
+    from coordinator.domain.records import Ownership
     from coordinator.services import Kernel
     from coordinator.services.turns import Claim
     from coordinator.session import Session
@@ -184,6 +185,10 @@ class Driver(Orders):
         if self.dropped:
             raise Superseded(self.dropped)
         return answer
+
+    async def escalate(self, ownership: Ownership, why: str) -> bool:
+        """End the open prompt as escalated; false if no cancel is pending."""
+        return await self.host.kernel.stops.escalate(self.session_id, ownership, why)
 
     @property
     def session(self) -> Session:

@@ -104,6 +104,18 @@ class Host:
         if driver is not None:
             driver.run(token)
 
+    def abort(self, session_id: str, generation: int, cause: str) -> None:
+        """Ask the agent of this generation to end its turn; a hint for another generation is late."""
+        driver = self.drivers.get(session_id)
+        if driver is not None and driver.turn is not None and driver.turn.ownership.generation == generation:
+            driver.turn.cancel(cause)
+
+    def drop(self, session_id: str, execution_id: str) -> None:
+        """Stop what is no longer the session's execution."""
+        driver = self.drivers.get(session_id)
+        if driver is not None and driver.execution.execution_id == execution_id:
+            driver.drop("it is no longer the session's execution")
+
     def held(self) -> dict[int, list[Held]]:
         """What the next renewals have to name, by partition."""
         partition_of, found = self.kernel.store.keys.partition_of, defaultdict(list)
@@ -120,6 +132,9 @@ class Host:
                 continue
             if answer.word == "run":
                 driver.run(answer.token)
+            elif answer.word == "abort":
+                if driver.turn is not None and driver.turn.ownership.claim_id == one.claim_id:
+                    driver.turn.cancel(answer.token)
             elif answer.word == "superseded":
                 driver.drop("it is no longer the session's execution")
             elif answer.word == "release":

@@ -106,7 +106,7 @@ async def _loops(
         store = Store(beats, settings, patience=settings.lease)
         registry = Registry(store, host.worker_id, host.max_sessions, agent)
         heartbeat = Heartbeat(host, Executions(store, coord.kernel.placements), registry, settings)
-        control = Control(hints, keys.control(host.worker_id), host.run, heartbeat.poke)
+        control = Control(hints, keys.control(host.worker_id), host, heartbeat.poke)
         placement = PlacementWorker(host, queue, bell, keys)
         tasks = [
             asyncio.create_task(_keep("the heartbeat", heartbeat.run)),

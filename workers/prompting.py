@@ -34,6 +34,9 @@ async def prompt_agent(driver: Driver, agent: Agent, turn: LiveTurn, claim: Clai
 
     Raises Superseded when the prompt became another's, or was given up without the right to report it.
     """
+    if claim.abort:
+        # The claim was answered late, and stopped meanwhile: the agent has seen nothing of it.
+        return Ending("cancelled")
     if driver.interrupted:
         return Ending("interrupted", driver.interrupted)
     if driver.accepts and not await turn.output.accept():

@@ -37,6 +37,9 @@ class TurnLink(Protocol):
     def session(self) -> Session:
         """The session's client."""
 
+    async def escalate(self, ownership: Ownership, why: str) -> bool:
+        """End the open prompt as escalated; false if no cancel is pending."""
+
     async def ask(self, what: str, call: Callable[[], Awaitable[T]]) -> T:
         """Call a script until Redis has answered. Raises Superseded or StoreError once the execution was dropped."""
 
@@ -113,6 +116,12 @@ class LiveTurn:
             lambda: True,
         )
         return answer.verdict in OURS
+
+    async def cannot_cancel(self, why: str) -> None:
+        """Let the pending cancel be escalated at once."""
+        link = self._link
+        if await link.ask("escalate", lambda: link.escalate(self.ownership, why)):
+            self.output.supersede()
 
     def ask(self, question: str) -> NoReturn:  # noqa: ARG002 - the contract's parameters
         """Raise NotAvailable: this version has no questions."""

@@ -4,12 +4,17 @@
 -- ARGV  channels    text  prefix of the pub/sub channels
 -- @include lib/record
 
-local worker_hint = nil
+local worker_hint, hinted_worker = nil, nil
+
+-- The last hint counts, and goes to the worker that hosts the execution now.
+local function tell_worker(...)
+  if text('worker_id') ~= '' then
+    worker_hint, hinted_worker = table.concat({ ... }, ' '), text('worker_id')
+  end
+end
 
 local function hint_worker()
-  if text('worker_id') ~= '' then
-    worker_hint = 'run ' .. session_id .. ' ' .. text('activity')
-  end
+  tell_worker('run', session_id, text('activity'))
 end
 
 -- For a driver that may wait for what was changed, with nothing open.
@@ -21,11 +26,10 @@ end
 
 -- A refused PUBLISH (rights, a dying replica link) must not tear what is already written: pcall, and last.
 local function done(...)
-  local worker_id = text('worker_id')
   write_record()
   redis.pcall('PUBLISH', channels .. 'hint:' .. session_id, (...))
-  if worker_hint and worker_id ~= '' then
-    redis.pcall('PUBLISH', channels .. 'control:' .. worker_id, worker_hint)
+  if worker_hint then
+    redis.pcall('PUBLISH', channels .. 'control:' .. hinted_worker, worker_hint)
   end
   return { ... }
 end

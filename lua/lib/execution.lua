@@ -6,6 +6,7 @@
 -- @include lib/record
 -- @include lib/deadline
 -- @include lib/log
+-- @include lib/done
 
 -- An execution is usable while its worker's lease runs; an expired lease that no sweep has met yet does not count.
 local function is_live()
@@ -31,6 +32,7 @@ local function void_execution(reason)
   redis.call('SADD', suspects, text('execution_id'))
   deadline('suspect', tonumber(suspect_ms))
   execution_event('agent.lost', reason)
+  tell_worker('drop', session_id, text('execution_id'))
   log_entry('error', 'where', 'execution', 'message', reason, 'execution_id', text('execution_id'),
     'worker_id', text('worker_id'))
   count('lost')

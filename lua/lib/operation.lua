@@ -20,8 +20,7 @@ local function note_operation(entry, outcome)
 end
 
 local function hint_abort()
-  worker_hint = 'abort ' .. session_id .. ' ' .. int(number('open_generation')) .. ' ' .. text('activity')
-    .. ' ' .. text('cancel_cause')
+  tell_worker('abort', session_id, int(number('open_generation')), text('activity'), text('cancel_cause'))
 end
 
 local function begin_operation(id, kind)

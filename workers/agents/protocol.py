@@ -83,7 +83,10 @@ class Turn(Protocol):
 
     @property
     def cancel_cause(self) -> str:
-        """Empty, or why: `draining`, `self-stop` or `superseded`."""
+        """Empty, or why: `user`, `parent`, `silent`, `replace`, `system` or `close` when its session is stopped.
+
+        `draining`, `self-stop` or `superseded` when its worker has to end it.
+        """
 
     @property
     def session(self) -> Session:
@@ -108,6 +111,12 @@ class Turn(Protocol):
         """Report a completion that reached the adapter by another way than `prompt`'s return, however late.
 
         False: it was stale, and changed nothing but a counter and a log line.
+        """
+
+    async def cannot_cancel(self, why: str) -> None:
+        """Say that the agent won't acknowledge the cancel: the turn ends as escalated now, not at its deadline.
+
+        The execution is not used again, and this task is cancelled. Nothing happens while no cancel is pending.
         """
 
     def ask(self, question: str) -> Awaitable[str]:
