@@ -67,10 +67,11 @@ async def check(redis: Redis, settings: Settings) -> None:
 
 
 def enforce(checks: Iterable[Check]) -> None:
-    """Log a warning for each failed check. Raises StoreMisconfigured when one of them forbids to start."""
+    """Log a warning for what is at risk. Raises StoreMisconfigured for what forbids to start."""
     failed = [check for check in checks if not check.ok]
     for check in failed:
-        _LOG.warning("%s: %s. %s", check.name, check.found, check.advice)
+        if check.severity == "warn":
+            _LOG.warning("%s: %s. %s", check.name, check.found, check.advice)
     refusals = [f"{check.name}: {check.found}. {check.advice}" for check in failed if check.severity == "refuse"]
     if refusals:
         raise StoreMisconfigured("Redis can't be used as it is. " + " ".join(refusals))
@@ -104,7 +105,7 @@ def _version(facts: Facts) -> Check:
 
 
 def _mode(facts: Facts) -> Check:
-    mode = str(facts.get("redis_mode", "not told"))
+    mode = str(facts.get("redis_mode") or facts.get("server_mode") or "not told")
     return Check("mode", mode != "cluster", "refuse", mode, "Use a single server: this build speaks to no Cluster yet.")
 
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any, Final
 
+import hiredis
 from redis import exceptions
 from redis.asyncio.connection import AbstractConnection, Connection, SSLConnection, UnixDomainSocketConnection
 
@@ -30,6 +31,15 @@ class _Line(AbstractConnection):
         except BaseException:
             await self.disconnect(nowait=True)
             raise
+
+    def pack_command(self, *args: Any) -> list[bytes]:
+        # In C; redis-py has this for its blocking client only.
+        if " " in args[0]:
+            args = (*args[0].split(" "), *args[1:])
+        return [hiredis.pack_command(args)]
+
+    def pack_commands(self, commands: Iterable[Iterable[Any]]) -> list[bytes]:
+        return [piece for command in commands for piece in self.pack_command(*command)]
 
     async def on_connect(self) -> None:
         # A connection counts as due for its health check from the start, and one that fails there (no password, still
