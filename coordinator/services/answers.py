@@ -54,7 +54,9 @@ def refusal(reply: Reply, session_id: str, *, message_id: str = "") -> Coordinat
         case Verdict.GUARD_LOST:
             return GuardLost(f"The guard of session {session_id!r} was lost; nothing was changed. Take it again.")
         case Verdict.TURN_CHANGED:
-            return TurnChanged(f"The turn that was meant is not session {session_id!r}'s current one; nothing was changed.")
+            return TurnChanged(
+                f"Session {session_id!r} is not at the turn that was meant any more; nothing was changed."
+            )
         case Verdict.OPERATION:
             return CancelConflict(
                 f"Session {session_id!r} is being stopped ({details[0]}); wait until that has ended, then try again."
@@ -63,7 +65,7 @@ def refusal(reply: Reply, session_id: str, *, message_id: str = "") -> Coordinat
             name = details[0] if details and details[0] else message_id
             return MessageNotPending(f"Message {name!r} is not pending in session {session_id!r} any more.")
         case Verdict.OWED:
-            return PredecessorPending(f"Prompt {details[0]} of session {session_id!r} has not ended; nothing was changed.")
+            return PredecessorPending(f"Prompt {details[0]} of session {session_id!r} is owed; nothing was changed.")
         case Verdict.SUPERSEDED | Verdict.STALE:
             return Superseded(f"Session {session_id!r} has another owner by now; nothing was changed.")
         case _:

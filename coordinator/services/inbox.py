@@ -85,9 +85,7 @@ class Inbox:
         """Discard everything pending; what runs goes on. Raises SessionUnknown, SessionClosed."""
         await self._edit("edit_clear", session_id, "", operation_id)
 
-    async def _edit(
-        self, script: str, session_id: str, message_id: str, operation_id: str | None, **args: str
-    ) -> None:
+    async def _edit(self, script: str, session_id: str, message_id: str, operation_id: str | None, **args: str) -> None:
         operation_id = check_id("operation", operation_id) if operation_id is not None else new_id("o")
         content = "\0".join([script, message_id, *args.values()])
         reply = await self._store.call(

@@ -90,7 +90,7 @@ class Stops:
         entry = await self._store.newest(keys["log"], "cancel.settled", ticket)
         return cast("Outcome", entry["outcome"] if entry else "lost")
 
-    async def put_first(
+    async def put_first(  # noqa: PLR0913 - one script, one call
         self,
         session_id: str,
         body: str = "",
@@ -115,7 +115,7 @@ class Stops:
         reply = await self._store.call(
             "put_first",
             session_id,
-            rest=tuple(chosen),
+            *chosen,
             message_id=message_id,
             body=body,
             digest=_digest(kind, expected_turn, expected_generation, body, *chosen),

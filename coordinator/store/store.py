@@ -15,7 +15,7 @@ from coordinator.store.keys import GROUP, Keys
 from coordinator.store.scripts import load_all
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
+    from collections.abc import Awaitable
 
     from redis.asyncio import Redis
     from redis.asyncio.client import Pipeline
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 PATIENCE = 10.0
 """Seconds for which a call is repeated while Redis does not answer."""
 _MILLISECONDS = (
-    "lease", "placement", "settlement", "maintenance_lease", "acceptance", "guard_ttl", "retention_idle", "retention_closed", "receipts",
+    "lease", "placement", "settlement", "maintenance_lease", "acceptance", "guard_ttl", "retention_idle",
+    "retention_closed", "receipts",
 )  # fmt: skip
 
 
@@ -66,7 +67,7 @@ class Store:
             **{f"{name}_ms": _ms(getattr(settings, name)) for name in _MILLISECONDS},
         }
 
-    async def call(self, name: str, session_id: str, /, rest: Sequence[str] = (), **args: str | int) -> Reply:
+    async def call(self, name: str, session_id: str, /, *rest: str, **args: str | int) -> Reply:
         """Run a script for a session: its keys by name, its arguments from `args` or else from the settings.
 
         `rest` fills the slot that stands for all that follow.
