@@ -39,7 +39,7 @@ class SettledTurn(msgspec.Struct, frozen=True, kw_only=True):
     """Empty, unless the completion met a recorded cancel."""
     worker_id: str
     attempt: int
-    """How often the message was put back in line before this turn; 0 normally."""
+    """1 the first time, one more for every time that the turn's messages were put back in line."""
     at_ms: int
     """When the turn ended, in ms on the server's clock."""
 

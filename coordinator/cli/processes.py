@@ -9,7 +9,8 @@ import os
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+import time
+from typing import TYPE_CHECKING, Any, Final
 
 from coordinator.cli.connecting import connected, settings_of
 from coordinator.domain.errors import UsageError
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
     from coordinator.cli.output import Output
     from coordinator.orchestrator import Orchestrator
+
+_DRAIN: Final = 2.0
+_HURRY: Final = 5.0
 
 
 async def worker(options: Namespace, out: Output) -> None:
@@ -69,7 +73,11 @@ def _end_with_parent() -> None:
     # stdin is a pipe that nobody writes to: it ends when the process that holds its other end has.
     while os.read(0, 1):
         pass
-    os.kill(os.getpid(), signal.SIGTERM)
+    for patience in (_DRAIN, _HURRY):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(patience)
+    # With its parent its Redis may be gone as well, so there may be nobody to end its turns with.
+    os._exit(1)
 
 
 def _app(name: str) -> Any:

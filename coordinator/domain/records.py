@@ -22,7 +22,7 @@ class SessionPolicy(msgspec.Struct, frozen=True, kw_only=True):
     lost_turns: Literal["fail", "retry"] = "fail"
     """What becomes of a turn that the agent accepted and whose worker died."""
     retries: int = 3
-    """How many attempts a message gets under `lost_turns="retry"`, and before an unaccepted one is parked."""
+    """How many attempts a message gets under `lost_turns="retry"`; one that no agent accepted is parked after 3."""
     after_error: Literal["park", "continue"] = "park"
     """Whether an `error` or `blocked` end parks what is queued."""
     on_handler_failure: Literal["continue", "park"] = "continue"

@@ -44,6 +44,22 @@ async def test_up_serves_other_commands_and_takes_everything_with_it(spawn: Spaw
     assert (await asyncio.to_thread(run_alone, "ls", "--redis", url)).code == 3
 
 
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
+async def test_up_ends_soon_although_a_turn_runs(spawn: Spawn, run_alone: Run, end: int) -> None:
+    process = await spawn("up", "--json", "--redis", "embedded:", ready='"ready": true')
+    told = json.loads(process.lines[-1])
+    async with Coordinator.connect(told["redis_url"]) as coord:
+        await coord.session("s").open()
+        await coord.session("s").send("hold never")
+        async with asyncio.timeout(10):
+            async for entry in coord.session("s").follow():
+                if entry.type == "agent.running":
+                    break
+    process.signal(end)
+    await process.ended(20)
+    await _gone(*told["pids"].values())
+
+
 async def test_up_names_a_worker_that_cannot_start(run_alone: Run) -> None:
     ran = await asyncio.to_thread(run_alone, "up", "--agent", "no_such:agent", "--redis", "embedded:")
     assert ran.code == 1

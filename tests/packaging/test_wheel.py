@@ -15,7 +15,7 @@ from tests.support.processes import ROOT
 
 SCRIPTS = {path.relative_to(ROOT / "lua").as_posix() for path in (ROOT / "lua").rglob("*.lua")}
 LOAD = "from coordinator.store.scripts import load_all; print(sorted(load_all()))"
-SHIPPED = ("coordinator", "workers", "lua", "pyproject.toml", "LICENSE", "Makefile", "compose.yaml")
+SHIPPED = ("coordinator", "workers", "lua", "pyproject.toml", "README.md", "LICENSE", "Makefile", "compose.yaml")
 
 
 def run(*command: str | Path, cwd: Path, path: Path | None = None) -> str:

@@ -32,7 +32,9 @@ async def test_each_fault_is_found_and_weighed(caplog: pytest.LogCaptureFixture)
         redis = coordination(server.url, Settings())
         await redis.config_set("appendonly", "no")
         await redis.config_set("maxmemory-policy", "allkeys-lru")
-        assert failed(await run_checks(redis, Settings())) == {"persistence": "warn", "eviction": "warn"}
+        checks = await run_checks(redis, Settings())
+        assert failed(checks) == {"persistence": "warn", "eviction": "warn"}
+        assert {one.name: one.found for one in checks}["mode"] == "standalone"
         with caplog.at_level(logging.WARNING):
             await check(redis, Settings())
         assert "appendonly yes" in caplog.text
@@ -41,6 +43,7 @@ async def test_each_fault_is_found_and_weighed(caplog: pytest.LogCaptureFixture)
         assert failed(await run_checks(redis, Settings()))["eviction"] == "refuse"
         with pytest.raises(StoreMisconfigured, match=r"noeviction.*Set COORDINATOR_PARTITIONS to 8"):
             await check(redis, Settings())
+        assert "COORDINATOR_PARTITIONS" not in caplog.text
         await redis.execute_command("REPLICAOF", "127.0.0.1", "1")
         assert failed(await run_checks(redis, Settings()))["role"] == "refuse"
         await redis.aclose()

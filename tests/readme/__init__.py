@@ -1,0 +1,1 @@
+"""What the README says, held against the program."""
