@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from coordinator.store.store import Reply
 
 
-def refusal(reply: Reply, session_id: str, *, message_id: str = "") -> CoordinatorError:  # noqa: PLR0911 - a table
+def refusal(reply: Reply, session_id: str, *, message_id: str = "") -> CoordinatorError:  # noqa: C901, PLR0911, PLR0912 - a table
     """The error that a refusing reply means to a caller; its sentence says what to do."""
     details = reply.details
     match reply.word:
