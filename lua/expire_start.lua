@@ -15,6 +15,11 @@ elseif text('execution_status') ~= 'starting' then
   return { 'GONE' }
 end
 
+local driven = text('activity_execution') == text('execution_id')
 void_execution('did not start in time')
-local _, place = exit_decision(false, true)
+local place = text('phase') == 'running' and text('activity') or ''
+if driven then
+  local _
+  _, place = exit_decision(false, true)
+end
 return done('OK', place)

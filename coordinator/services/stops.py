@@ -38,7 +38,7 @@ class Stops:
         self._store = store
         self._placements = placements
 
-    async def cancel(
+    async def cancel(  # noqa: PLR0913 - one script, one call
         self,
         session_id: str,
         *,
@@ -46,6 +46,7 @@ class Stops:
         keep_inbox: bool = True,
         expected_turn: int = 0,
         expected_generation: int = 0,
+        guard_number: int = 0,
         operation_id: str | None = None,
     ) -> Stop:
         """Stop exactly what is open now, or end an activity that has nothing open; answers at once.
@@ -63,6 +64,7 @@ class Stops:
             keep_inbox=int(keep_inbox),
             expected_turn=expected_turn,
             expected_generation=expected_generation,
+            guard_number=guard_number,
             next_token=new_id("a"),
         )
         if reply.word not in {Verdict.OK, Verdict.DUPLICATE}:

@@ -38,7 +38,7 @@ local function go_idle()
   set('phase', 'idle')
   set('activity', '')
   set('activity_execution', '')
-  no_deadline('placement', 'start')
+  no_deadline('placement')
   deadline('retention', tonumber(retention_idle_ms))
   if was_running then
     log_status('idle')

@@ -9,9 +9,9 @@
 -- @include lib/done
 
 -- An execution is usable while its worker's lease runs; an expired lease that no sweep has met yet does not count.
+-- One that is still starting counts: its worker takes the next activity when it is up.
 local function is_live()
-  local status = text('execution_status')
-  return text('execution_id') ~= '' and (status == 'ready' or status == 'running') and deadline_of('lease') > now
+  return text('execution_id') ~= '' and deadline_of('lease') > now
 end
 
 local function execution_event(kind, reason)
