@@ -17,6 +17,8 @@
 -- @include lib/first_answer
 -- @include lib/stop
 
+local place_offered = ''
+
 local function answer(ticket, outcome)
   keep_answer(ticket, outcome == '' and '-' or outcome)
   return done('OK', ticket, outcome, place_offered)
@@ -32,7 +34,7 @@ elseif text('schema') == '' then
 elseif guard_number ~= '0' and redis.call('HGET', guard, 'number') ~= guard_number then
   return { 'GUARD_LOST' }
 end
-apply_overdue()
+place_offered = apply_overdue()
 if not is_expected() then
   return refuse('TURN_CHANGED')
 elseif is_stopping() and (is_exclusive(kind) or is_exclusive(text('cancel_kind')) and kind ~= 'user') then

@@ -31,7 +31,7 @@ elseif text('lifecycle') ~= 'open' then
 elseif guard_number ~= '0' and redis.call('HGET', guard, 'number') ~= guard_number then
   return { 'GUARD_LOST' }
 end
-apply_overdue()
+local place_offered = apply_overdue()
 local stopping, other = is_stopping(), text('cancel_kind')
 local missing = missing_choice()
 if not is_expected() then

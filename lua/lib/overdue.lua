@@ -3,7 +3,7 @@
 -- @include lib/endings
 
 local OUTAGE_MS = 3000
-local place_offered, is_written = '', false
+local is_written = false
 
 -- After an outage deadlines count as not due until a sweep has given grace.
 local function is_over(kind)
@@ -12,11 +12,13 @@ local function is_over(kind)
   return at > 0 and at <= now and now - swept <= OUTAGE_MS
 end
 
+-- Answers the token for which a placement has to be offered, or ''.
 local function apply_overdue()
   if is_stopping() and is_over('cancel') then
-    place_offered = escalate('cancel not acknowledged in time')
     is_written = true
+    return escalate('cancel not acknowledged in time')
   end
+  return ''
 end
 
 -- A refusal writes nothing; only an overdue end that was met on the way is kept.
