@@ -2,16 +2,16 @@
 --
 -- @include lib/lose_prompt
 -- @include lib/exit
+-- @include lib/end_maintenance
 
 -- Answers the token for which a placement has to be offered, or ''.
 local function escalate(why)
-  if text('open_claim') ~= '' then
-    end_prompt('escalated', false, why)
-    void_execution(why)
-    count('escalations')
-  else
-    settle_operation('escalated')
+  count('escalations')
+  if text('open_claim') == '' then
+    return end_maintenance('escalated')
   end
+  end_prompt('escalated', false, why)
+  void_execution(why)
   local _, place = exit_decision(false, false)
   return place
 end
