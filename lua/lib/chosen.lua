@@ -24,9 +24,10 @@ local function put_chosen()
     info.list, info.wake, info.sequence = 'next-turn', '1', int(number('sequence') + 1)
     set('sequence', info.sequence)
     write_info(id, info)
+    local before = redis.call('LINDEX', next_turn, 0) or ''
     redis.call('LPUSH', next_turn, id)
     redis.call('ZADD', awake, info.sequence, id)
-    log_entry('inbox.moved', 'message_id', id, 'list', 'next-turn')
+    log_entry('inbox.moved', 'message_id', id, 'list', 'next-turn', 'before', before, 'sequence', info.sequence)
   end
   return text('sequence')
 end

@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterable
 from typing import Final, Self
 
 from coordinator.domain.records import LogEntry
-from tests.support.history import FORCED, NATURAL, REASONS, MessageSeen, TurnSeen, Violation
+from tests.support.history import FORCED, NATURAL, REASONS, TurnSeen
+from tests.support.inboxes import InboxOracle
 
 
-class Oracle:
+class Oracle(InboxOracle):
     """Feed it a log from its start, entry by entry; `violations` grows with everything that must not be."""
 
     def __init__(self, *, settlement: str = "required", lost_turns: str = "fail") -> None:
-        self.turns: dict[int, TurnSeen] = {}
-        self.messages: dict[str, MessageSeen] = {}
+        super().__init__()
         self.intervals: list[list[int]] = []
         """The turns of each running interval."""
         self.workers: dict[str, str] = {}
@@ -26,13 +26,9 @@ class Oracle:
         self.stale = 0
         self.running = False
         self.closed = False
-        self.violations: list[Violation] = []
         self._required = settlement == "required"
         self._retries = lost_turns == "retry"
-        self._open: TurnSeen | None = None
-        self._pending: dict[str, list[str]] = {"next-turn": [], "next-step": []}
         self._generation = 0
-        self._sequence = 0
         self._claims: set[str] = set()
 
     def feed_all(self, entries: Iterable[LogEntry]) -> Self:
@@ -46,11 +42,8 @@ class Oracle:
         handler = _HANDLERS.get(entry.type)
         if handler is not None:
             handler(self, entry.fields)
-
-    def _check(self, rule: str, what: str, *, holds: bool) -> bool:
-        if not holds:
-            self.violations.append(Violation(rule, what))
-        return holds
+        else:
+            self._stop(entry)
 
     def _status(self, fields: dict[str, str]) -> None:
         running = fields["status"] == "running"
@@ -67,55 +60,11 @@ class Oracle:
         self._check("order", "closed twice", holds=not self.closed)
         self.closed = True
 
-    def _inserted(self, fields: dict[str, str]) -> None:
-        message_id, sequence = fields["message_id"], int(fields["sequence"])
-        self._check("9", f"{message_id} was inserted twice", holds=message_id not in self.messages)
-        self._check("9", f"{message_id} has sequence {sequence}", holds=sequence == self._sequence + 1)
-        self._sequence = sequence
-        self.messages[message_id] = MessageSeen(
-            message_id=message_id, line=fields["list"], sequence=sequence, wake=fields["wake"] == "1"
-        )
-        self._pending[fields["list"]].append(message_id)
-
-    def _claimed(self, fields: dict[str, str]) -> None:
-        message_id, turn, line = fields["message_id"], self._open, self._pending[fields["list"]]
-        at_head = line[:1] == [message_id]
-        self._check("9", f"{message_id} was claimed and is not the head of {fields['list']}", holds=at_head)
-        if message_id not in line:
-            return
-        line.remove(message_id)
-        named = turn is not None and int(fields["turn"]) == turn.turn
-        if not self._check("4", f"{message_id} was claimed for turn {fields['turn']}, not open", holds=named):
-            return
-        assert turn is not None
-        if fields["list"] == "next-turn":
-            others = [one for one in turn.messages if self.messages[one].line == "next-turn"]
-            self._check("9", f"turn {turn.turn} took a second next-turn message", holds=not others)
-        turn.messages.append(message_id)
-        self.messages[message_id].turns.append(turn.turn)
-
-    def _returned(self, fields: dict[str, str]) -> None:
-        message_id, turn = fields["message_id"], self._open
-        flying = turn is not None and message_id in turn.messages and message_id not in turn.returned
-        if not self._check("9", f"{message_id} went back and was in no open turn", holds=flying):
-            return
-        assert turn is not None
-        message = self.messages[message_id]
-        message.returned += 1
-        turn.returned.append(message_id)
-        line = self._pending[message.line]
-        line.insert(0, message_id)
-        ordered = [self.messages[one].sequence for one in line]
-        self._check("9", f"{message_id} went back out of order", holds=ordered == sorted(ordered))
-        self._check("9", f"{message_id} hides an attempt", holds=int(fields["attempt"]) == message.returned)
-
-    def _discarded(self, fields: dict[str, str]) -> None:
-        message_id, line = fields["message_id"], self._pending[fields["list"]]
-        if self._check("9", f"{message_id} was discarded and is not pending", holds=message_id in line):
-            line.remove(message_id)
-            self.messages[message_id].discarded = fields["why"]
+    def _stop(self, entry: LogEntry) -> None:
+        self.operations.feed(entry, self._open.turn if self._open else 0)
 
     def _started(self, fields: dict[str, str]) -> None:
+        self._check("4", "a turn began under an operation", holds=not self.operations.pending)
         number, generation, claim = int(fields["turn"]), int(fields.get("generation", "0")), fields.get("claim_id", "")
         newest = max(self.turns, default=0)
         self._check("1", f"turn {number} began while {newest} is open", holds=self._open is None)
@@ -158,6 +107,10 @@ class Oracle:
         if turn is None:
             return
         self._open, turn.reason = None, fields["reason"]
+        forced = turn.reason == "escalated"
+        self._check(
+            "7", f"turn {turn.turn} escalated with no operation", holds=bool(self.operations.pending) or not forced
+        )
         self._check("7", f"turn {turn.turn} ended as {turn.reason}", holds=turn.reason in REASONS)
         empty = fields.get("empty") == "1"
         self._check("9", f"turn {turn.turn} ran without a message", holds=empty == (not turn.messages))
@@ -203,16 +156,6 @@ class Oracle:
     def _trimmed(self, _: dict[str, str]) -> None:
         self._check("order", "the log was trimmed: nothing can be proved", holds=False)
 
-    @property
-    def pending(self) -> dict[str, list[str]]:
-        """What is in each list now."""
-        return self._pending
-
-    @property
-    def open(self) -> TurnSeen | None:
-        """The turn that is open now."""
-        return self._open
-
 
 def _identity(fields: dict[str, str]) -> tuple[int, int, str]:
     return int(fields["turn"]), int(fields.get("generation", "0")), fields["execution_id"]
@@ -224,6 +167,7 @@ _HANDLERS: Final[dict[str, Callable[[Oracle, dict[str, str]], None]]] = {
     "inbox.inserted": Oracle._inserted,
     "inbox.claimed": Oracle._claimed,
     "inbox.returned": Oracle._returned,
+    "inbox.moved": Oracle._moved,
     "inbox.discarded": Oracle._discarded,
     "turn.started": Oracle._started,
     "agent.running": Oracle._accepted,

@@ -73,7 +73,12 @@ def against_snapshot(oracle: Oracle, view: Snapshot) -> None:
     unsettled = [one.turn for one in oracle.turns.values() if one.generation and one.reason and not one.settled]
     shown_unsettled = [view.unsettled_turn] if view.unsettled_turn else []
     _must(oracle, "3", f"unsettled: {shown_unsettled}, not {unsettled}", holds=shown_unsettled == unsettled)
-    _must(oracle, "11", "a cancel is pending without a deadline", holds=not view.cancel_pending)
+    waits = any(deadline.kind == "cancel" for deadline in view.deadlines)
+    _must(oracle, "11", "an operation is pending without a deadline", holds=waits or not view.cancel_pending)
+    same = view.cancel_pending == bool(oracle.operations.pending) and view.cancel_kind == oracle.operations.kind
+    _must(oracle, "11", f"pending: {view.cancel_kind}, not {oracle.operations.kind}", holds=same)
+    revision = oracle.operations.revision
+    _must(oracle, "11", f"revision {view.cancel_revision}, not {revision}", holds=view.cancel_revision == revision)
     awake = any(entry.awake for entry in (*view.inbox.next_turn, *view.inbox.next_step))
     at_rest = view.phase == "idle" and view.lifecycle == "open" and not unsettled
     _must(oracle, "10", "idle, and a message is awake", holds=not (at_rest and awake))
@@ -100,6 +105,7 @@ def at_rest(oracle: Oracle) -> list[Violation]:
     """What is still under way, at a moment when nothing should be."""
     found = [Violation("10", f"turn {turn.turn} is open") for turn in oracle.turns.values() if not turn.reason]
     found += [Violation("10", "it is running")] * oracle.running
+    found += [Violation("11", f"{oracle.operations.pending} is pending")] * bool(oracle.operations.pending)
     found += [
         Violation("10", f"turn {turn.turn} is not settled")
         for turn in oracle.turns.values()
