@@ -125,6 +125,8 @@ class Driver(Orders):
             return
         self.floor = claim.ownership.generation
         self.turn = turn = LiveTurn(self, claim.ownership, self.token)
+        if claim.abort or self._abort[0] == claim.ownership.generation:
+            turn.cancel(claim.abort or self._abort[1])
         try:
             await self._finish(turn, await prompt_agent(self, self.agent, turn, claim))
         finally:

@@ -107,8 +107,8 @@ class Host:
     def abort(self, session_id: str, generation: int, cause: str) -> None:
         """Ask the agent of this generation to end its turn; a hint for another generation is late."""
         driver = self.drivers.get(session_id)
-        if driver is not None and driver.turn is not None and driver.turn.ownership.generation == generation:
-            driver.turn.cancel(cause)
+        if driver is not None:
+            driver.abort(generation, cause)
 
     def drop(self, session_id: str, execution_id: str) -> None:
         """Stop what is no longer the session's execution."""

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_GRACE: Final = 0.5
+"""Seconds that a cancelled call has before the agent's `stop` is called in the middle of it."""
 _STOP: Final = 10.0
 """Seconds that an agent's `stop` may take before it is cancelled."""
 
@@ -61,15 +63,20 @@ async def give_up(driver: Driver, reason: str) -> bool:
 
 
 async def bury(driver: Driver) -> None:
-    """End the agent of an execution that is over, however long that takes, then report that it is gone."""
+    """End the agent of an execution that is over, however long that takes, then report that it is gone.
+
+    A call that does not end by its cancellation may do so when `stop` has ended the process that it waits for.
+    """
     execution, agent, call = driver.execution, driver.agent, driver.call
     if call is not None and not call.task.done():
-        await asyncio.wait({call.task})
+        await asyncio.wait({call.task}, timeout=_GRACE)
     if agent is not None:
         try:
             await AgentCall(agent.stop(), f"stop {execution.execution_id}").within(_STOP, "it did not stop in time")
         except Exception as error:  # noqa: BLE001 - an agent that can't stop must not keep its session from going on
             logger.warning("agent of execution %s: stop failed: %s", execution.execution_id, error)
+    if call is not None and not call.task.done():
+        await asyncio.wait({call.task})
     if driver.released:
         return
     executions = driver.host.kernel.executions

@@ -45,6 +45,8 @@ class Orders:
         self.draining = False
         self.interrupted = ""
         self.saved_resume = execution.resume_token
+        self._abort = (0, "")
+        """Generation and cause of an abort that came before the answer to the claim that it is for."""
         self._ended = ""
         self._next = ""
         self._leaving = ""
@@ -55,6 +57,13 @@ class Orders:
         if token not in {self.token, self._ended}:
             self._next = token
         self._wake.set()
+
+    def abort(self, generation: int, cause: str) -> None:
+        """Hear that the prompt of this generation is to be stopped, perhaps before its claim is answered."""
+        if self.turn is not None and self.turn.ownership.generation == generation:
+            self.turn.cancel(cause)
+        elif generation > self.floor:
+            self._abort = (generation, cause)
 
     def release(self, reason: str) -> None:
         """Give the execution up if it drives nothing."""

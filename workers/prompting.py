@@ -34,8 +34,8 @@ async def prompt_agent(driver: Driver, agent: Agent, turn: LiveTurn, claim: Clai
 
     Raises Superseded when the prompt became another's, or was given up without the right to report it.
     """
-    if claim.abort:
-        # The claim was answered late, and stopped meanwhile: the agent has seen nothing of it.
+    if turn.cancelled.is_set():
+        # Stopped before the claim's answer was here: the agent has seen nothing of it, and never will.
         return Ending("cancelled")
     if driver.interrupted:
         return Ending("interrupted", driver.interrupted)
