@@ -60,10 +60,14 @@ if TYPE_CHECKING:
     )
     from coordinator.guard import Guard
     from coordinator.handlers import SettledTurn
+    from coordinator.inbox import SessionInbox
+    from coordinator.maintenance import MaintenanceJob
     from coordinator.orchestrator import Orchestrator
     from coordinator.overview import SessionRow, Stats, WorkerRow
     from coordinator.session import Session
     from coordinator.settings import Settings
+    from coordinator.ticket import Ticket
+    from coordinator.turn import Turn
 
 __all__ = (
     "AgentBootReady",
@@ -85,6 +89,7 @@ __all__ = (
     "InboxFull",
     "InvalidId",
     "LogEntry",
+    "MaintenanceJob",
     "MessageInvalid",
     "MessageNotPending",
     "MessageTooLarge",
@@ -101,6 +106,7 @@ __all__ = (
     "Session",
     "SessionBusy",
     "SessionClosed",
+    "SessionInbox",
     "SessionPolicy",
     "SessionRow",
     "SessionUnknown",
@@ -113,6 +119,8 @@ __all__ = (
     "StoreMisconfigured",
     "StoreUnavailable",
     "Superseded",
+    "Ticket",
+    "Turn",
     "TurnChanged",
     "TurnResult",
     "UnknownStep",
@@ -123,12 +131,16 @@ __all__ = (
 _ELSEWHERE = {
     "Coordinator": "client",
     "Guard": "guard",
+    "MaintenanceJob": "maintenance",
     "Orchestrator": "orchestrator",
     "Session": "session",
+    "SessionInbox": "inbox",
     "SessionRow": "overview",
     "SettledTurn": "handlers",
     "Settings": "settings",
     "Stats": "overview",
+    "Ticket": "ticket",
+    "Turn": "turn",
     "WorkerRow": "overview",
     **dict.fromkeys(("Inbox", "InboxEntry", "LogEntry", "Receipt"), "domain.records"),
     **dict.fromkeys(("SessionPolicy", "Snapshot", "TurnResult"), "domain.records"),

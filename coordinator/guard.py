@@ -6,16 +6,22 @@ import asyncio
 import logging
 import time
 from collections.abc import Coroutine
+from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self
 
+from coordinator.dispatching import dispatch
 from coordinator.domain.errors import CoordinatorError, GuardBusy, GuardLost, SessionUnknown, StoreError
 from coordinator.domain.ids import new_id
+from coordinator.domain.records import CancelKind
 from coordinator.domain.verdicts import Verdict
 from coordinator.services import Kernel
 from coordinator.services.reentry import Scope, enter, leave, refuse
 from coordinator.settings import Settings
+from coordinator.stopping import Stopping
 from coordinator.streams.hints import Hints
+from coordinator.ticket import Ticket
+from coordinator.turn import Turn
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +50,8 @@ class Guard:
         self._number = 0
         self._valid_until = 0.0
         self._lost = False
+        self._given_back = False
+        self._stopping = Stopping(kernel, hints, settings, session_id)
         self._keeper: asyncio.Task[None] | None = None
         self._scope: Scope | None = None
 
@@ -55,16 +63,74 @@ class Guard:
     @property
     def held(self) -> bool:
         """Whether, as far as is known here, the guard is still this holder's."""
-        return self._number > 0 and not self._lost and time.monotonic() < self._valid_until
+        return self._number > 0 and not self._lost and not self._given_back and time.monotonic() < self._valid_until
 
     async def check(self) -> None:
         """Ask the store whether the guard is still held, and extend it.
 
-        Raises `GuardLost` if it is not: it ran out, was held longer than `guard_hold`, or the body has ended.
+        Raises `GuardLost` if it is not: it ran out, was held longer than `guard_hold`, or was given back.
         """
-        if self._lost or not self._number or not await self._extend():
+        if not await self._extend(self._fence()):
             self._lost = True
             raise GuardLost(self._lost_sentence())
+
+    async def cancel(
+        self,
+        *,
+        keep_inbox: bool = True,
+        kind: CancelKind = "user",
+        expected_turn: int | None = None,
+        expected_generation: int | None = None,
+        operation_id: str | None = None,
+    ) -> Ticket:
+        """Stop what runs, as `Session.cancel` does, if the guard is still held; its outcome may be waited for here.
+
+        Raises `GuardLost`, with nothing changed, and what `Session.cancel` raises.
+        """
+        return await self._stopping.cancel(
+            keep_inbox=keep_inbox,
+            kind=kind,
+            expected_turn=expected_turn,
+            expected_generation=expected_generation,
+            operation_id=operation_id,
+            guard_number=self._fence(),
+        )
+
+    async def prompt(
+        self,
+        text: str,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - the public name
+        message_id: str | None = None,
+        sender: str | None = None,
+    ) -> Turn:
+        """Put a prompt first in line and return when an agent has accepted it; the guard is given back then.
+
+        Waits up to `timeout` seconds (default `acceptance`), of that up to `predecessor_wait` for an earlier prompt to
+        end. What no turn has taken then is withdrawn: `PredecessorPending`, and nothing has changed. Raises as well
+        `OutcomeUnknown` if a turn took it and no agent accepted it; `GuardLost` with nothing changed; `CancelConflict`
+        if a stop took it away; `Reentry` inside this session's turn or handler; and what `Session.send` raises.
+        """
+        refuse(self.session_id, "prompt")
+        number, bound = self._fence(), self._settings.acceptance if timeout is None else timeout
+        put = partial(self._stopping.put_first, text, kind="direct", sender=sender, guard_number=number)
+        turn = await dispatch(self._kernel, self._hints, self.session_id, put, bound, message_id or new_id("m"))
+        await self._give_back()
+        return turn
+
+    def _fence(self) -> int:
+        """The number for the scripts, which compare it; a loss that is known here needs no script."""
+        if self._lost or self._given_back or not self._number:
+            raise GuardLost(self._lost_sentence())
+        return self._number
+
+    async def _give_back(self) -> None:
+        self._given_back = True
+        if self._scope is not None:
+            leave(self._scope)
+        if self._keeper is not None:
+            self._keeper.cancel()
+        await _finish(self._release())
 
     async def __aenter__(self) -> Self:
         refuse(self.session_id, "guard")
@@ -83,12 +149,10 @@ class Guard:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._scope is not None:
-            leave(self._scope)
-        if self._keeper is not None:
-            self._keeper.cancel()
+        if self._given_back:
+            return
         kept = self.held
-        await _finish(self._release())
+        await self._give_back()
         self._lost = self._lost or not kept
         if self._lost and error is None:
             raise GuardLost(self._lost_sentence())
@@ -122,7 +186,7 @@ class Guard:
                 await _finish(self._release())
                 return
             try:
-                if not await self._extend():
+                if not await self._extend(self._number):
                     self._lost = True
                     return
             except StoreError as error:
@@ -131,9 +195,9 @@ class Guard:
                     self._lost = True
                     return
 
-    async def _extend(self) -> bool:
+    async def _extend(self, number: int) -> bool:
         asked = time.monotonic()
-        kept = await self._kernel.guards.extend(self.session_id, self._owner, self._number)
+        kept = await self._kernel.guards.extend(self.session_id, self._owner, number)
         if kept:
             self._valid_until = asked + self._settings.guard_ttl
         return kept

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Sequence
 from typing import Final, get_args
 
 import msgspec
 
-from coordinator.domain.errors import MessageNotPending, SessionUnknown, UsageError
+from coordinator.domain.errors import UsageError
 from coordinator.domain.ids import check_id
-from coordinator.domain.records import LogEntry, OnBusy, Receipt, SessionPolicy, Snapshot, TurnResult
+from coordinator.domain.records import CancelKind, LogEntry, OnBusy, Receipt, SessionPolicy, Snapshot, TurnResult
 from coordinator.guard import Guard
+from coordinator.inbox import SessionInbox
+from coordinator.maintenance import MaintenanceJob
 from coordinator.services import Kernel
 from coordinator.services.reentry import refuse
 from coordinator.settings import Settings
+from coordinator.stopping import Stopping
 from coordinator.streams.hints import Hints
-from coordinator.streams.log import follow, inserted_at
-from coordinator.streams.results import TurnWatch
-from coordinator.streams.waiting import bounded
+from coordinator.streams.log import follow
+from coordinator.ticket import Ticket
+from coordinator.turn import result_of
 
 _ON_BUSY: Final[tuple[str, ...]] = get_args(OnBusy)
 
@@ -35,6 +37,8 @@ class Session:
         self._kernel = kernel
         self._hints = hints
         self._settings = settings
+        self.inbox = SessionInbox(kernel, session_id)
+        self._stopping = Stopping(kernel, hints, settings, session_id)
 
     def __repr__(self) -> str:
         return f"Session({self.id!r})"
@@ -59,12 +63,16 @@ class Session:
         """Put a message at the end of next-turn: it gets a turn of its own, and wakes an idle session.
 
         The same `message_id` within `receipts` seconds gives the first answer, as a duplicate, and inserts nothing.
-        `on_busy` says what a session that is not idle does: line it up, take it into the running turn, or refuse.
-        Raises `ConflictingRepeat`, `SessionBusy` (only if rejecting), `SessionClosed`, `InboxFull`, `MessageTooLarge`,
-        `MessageInvalid`.
+        `on_busy` says what a session that is not idle does: line it up, take it into the running turn, refuse it, or,
+        whatever the session does, treat it as `replace` does. Raises `ConflictingRepeat`, `SessionBusy` (only if
+        rejecting), `SessionClosed`, `InboxFull`, `MessageTooLarge`, `MessageInvalid`.
         """
         if on_busy not in _ON_BUSY:
             raise UsageError(f"on_busy={on_busy!r} is none of {', '.join(_ON_BUSY)}")
+        if on_busy == "replace":
+            if not wake:
+                raise UsageError("a message that replaces what runs always wakes; leave wake=False away")
+            return await self.replace(text, message_id=message_id, sender=sender)
         return await self._kernel.inbox.send(
             self.id, text, message_id=message_id, wake=wake, on_busy=on_busy, sender=sender or "-"
         )
@@ -76,6 +84,89 @@ class Session:
     async def inject(self, text: str, *, message_id: str | None = None) -> Receipt:
         """Put a message into next-step without waking an idle session. Raises as `send`."""
         return await self._kernel.inbox.send(self.id, text, message_id=message_id, list="next-step", wake=False)
+
+    async def cancel(
+        self,
+        *,
+        keep_inbox: bool = True,
+        kind: CancelKind = "user",
+        expected_turn: int | None = None,
+        expected_generation: int | None = None,
+        operation_id: str | None = None,
+    ) -> Ticket:
+        """Stop what runs now, and answer at once; `outcome` of the ticket waits for the end.
+
+        What is queued stays parked until the next message that wakes, or is discarded without `keep_inbox`; what is
+        sent from now on runs afterwards by itself. `kind` says who stops: `user` (a person), `parent`, `silent` (parks
+        nothing), `system`. One operation a session: a further stop joins it. Raises `TurnChanged`, with nothing
+        written, if the turn or generation is not the expected one, and `CancelConflict` if a replacement or reset is
+        recorded, which only a person's stop can join; `ConflictingRepeat`.
+        """
+        return await self._stopping.cancel(
+            keep_inbox=keep_inbox,
+            kind=kind,
+            expected_turn=expected_turn,
+            expected_generation=expected_generation,
+            operation_id=operation_id,
+        )
+
+    def ticket(self, operation_id: str) -> Ticket:
+        """The ticket of an operation, from any process and without any I/O.
+
+        An operation's id is that of its ticket, or the message id of a replacement or interrupt. Raises `InvalidId`.
+        """
+        return self._stopping.ticket(operation_id)
+
+    async def replace(
+        self,
+        text: str | None = None,
+        *,
+        entries: Sequence[str] = (),
+        message_id: str | None = None,
+        sender: str | None = None,
+        expected_turn: int | None = None,
+        expected_generation: int | None = None,
+    ) -> Receipt:
+        """Stop what runs and put a message, or pending ones by id, first in line: both, or neither.
+
+        The queue follows it. With nothing to stop the message is only put first. `message_id` is the operation's id,
+        too. Raises as `send` and `cancel` do, `MessageNotPending` if one of `entries` is not pending any more, and
+        `CancelConflict` while any stop is recorded.
+        """
+        return await self._stopping.put_first(
+            text,
+            kind="replace",
+            entries=entries,
+            message_id=message_id,
+            sender=sender,
+            expected_turn=expected_turn,
+            expected_generation=expected_generation,
+        )
+
+    async def interrupt(
+        self,
+        text: str,
+        *,
+        expected_generation: int | None = None,
+        message_id: str | None = None,
+        sender: str | None = None,
+    ) -> Receipt:
+        """Stop what runs for a parent, park what is queued, and put the parent's message first, all or nothing.
+
+        Where a person's stop is under way it stops nothing, and its message waits its turn. Raises as `replace`;
+        `TurnChanged` if the parent has seen another generation than runs.
+        """
+        return await self._stopping.put_first(
+            text, kind="parent", message_id=message_id, sender=sender, expected_generation=expected_generation
+        )
+
+    def maintain(self, name: str) -> MaintenanceJob:
+        """Claim the idle session for a job: `async with session.maintain("compaction") as job`.
+
+        No turn runs meanwhile. Raises `SessionBusy` when the session is not idle, `SessionClosed`, `UsageError` for a
+        name that is none, and at the end of the body `Superseded` when the session was taken from the job.
+        """
+        return MaintenanceJob(self._kernel, self._hints, self._settings, self.id, name)
 
     async def snapshot(self) -> Snapshot:
         """Read the whole record and inbox at one moment."""
@@ -113,24 +204,7 @@ class Session:
         which changes nothing; `MessageNotPending` if it was discarded, never sent, or trimmed from the log; `Reentry`
         inside this session's own turn, handler or guard.
         """
-        refuse(self.id, "result")
-        check_id("message", message_id)
-        return await bounded(self._result(message_id), timeout, f"waiting for the turn of message {message_id}")
-
-    async def _result(self, message_id: str) -> TurnResult:
-        start = await inserted_at(self._kernel.store, self.id, message_id)
-        if start is None:
-            await self.snapshot()
-            raise MessageNotPending(
-                f"session {self.id} knows no message {message_id}: it was never sent, or the log no longer has it"
-            )
-        watch = TurnWatch(message_id)
-        async with aclosing(self.follow(after=start)) as entries:
-            async for entry in entries:
-                result = watch.feed(entry)
-                if result is not None:
-                    return result
-        raise SessionUnknown(f"session {self.id} was removed by its retention")
+        return await result_of(self._kernel, self._hints, self.id, message_id, timeout)
 
     async def close(self) -> str:
         """Discard the inbox and let nothing start any more; `closing` while a prompt is open, else `closed`.

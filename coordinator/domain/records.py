@@ -113,12 +113,21 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     worker_id: str
     resume_token: str
     unsettled_turn: int
+    last_turn: int
+    """The numbered turn that ended last; 0 before the first."""
     last_reason: str
     handler_failures: int
     cancel_pending: bool
     cancel_kind: str
     """The kind of the pending operation: the strongest of those that joined it; empty without one."""
+    cancel_id: str
+    """The ticket of the pending operation, or of the last one."""
+    cancel_outcome: str
+    """How the last operation ended; empty while one is pending, and before the first."""
     cancel_revision: int
+    """One more for every change of an operation; it never goes down."""
+    maintenance: str
+    """The name of the maintenance job that has the session; empty without one."""
     reset_pending: bool
     step: str
     entering: str
@@ -133,6 +142,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     guard_ms: int
     """Milliseconds until the guard's lease ends; 0 when it is free."""
     suspects: tuple[str, ...]
+    """Executions whose end nobody has confirmed; they are never used again."""
+    now_ms: int
+    """The server's clock when this was read."""
     deadlines: tuple[Deadline, ...]
     opened_ms: int
     status_ms: int

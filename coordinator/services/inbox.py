@@ -97,4 +97,5 @@ class Inbox:
             **args,
         )
         if reply.word is not Verdict.OK:
-            raise refusal(reply, session_id, message_id=message_id)
+            named = operation_id if reply.word is Verdict.CONFLICT else message_id
+            raise refusal(reply, session_id, message_id=named)

@@ -31,6 +31,12 @@ class Maintenance:
         reply = await self._store.call("maintain_extend", session_id, token=token)
         return str(reply.details[0]) if reply.word is Verdict.OK else None
 
+    async def cause(self, session_id: str, token: str) -> str | None:
+        """Look why the job should stop, or empty; writes nothing. None when the session is another's."""
+        key = self._store.keys.session(session_id)["session"]
+        phase, activity, cause = await self._store.fields(key, "phase", "activity", "cancel_cause")
+        return (cause or "") if phase == "maintenance" and activity == token else None
+
     async def end(self, session_id: str, token: str) -> bool:
         """Give the session back; what woke it meanwhile runs. False when it was another's already."""
         reply = await self._store.call("maintain_end", session_id, token=token, next_token=new_id("a"))

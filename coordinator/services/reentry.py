@@ -1,4 +1,4 @@
-"""Where a task stands: in a session's turn, in a handler for it, or under its guard.
+"""Where a task stands: in a session's turn, in a handler for it, under its guard, or in a maintenance job.
 
 What waits there for the same session would wait for itself. A context variable carries the place, so that
 tasks started from it are inside as well; each place is switched off when it is left, so that a task that
@@ -14,15 +14,21 @@ from typing import Final, Literal
 
 from coordinator.domain.errors import Reentry
 
-Kind = Literal["turn", "handler", "guard"]
+Kind = Literal["turn", "handler", "guard", "maintenance"]
 
 _WAITS: Final = frozenset({"guard", "prompt", "reset", "result", "wait_idle"})
 _REFUSED: Final[dict[Kind, frozenset[str]]] = {
-    "turn": _WAITS | {"close"},
+    "turn": _WAITS | {"close", "outcome"},
     "handler": _WAITS | {"close"},
     "guard": _WAITS - {"prompt"},
+    "maintenance": (_WAITS - {"guard"}) | {"maintain", "outcome"},
 }
-_PLACE: Final[dict[Kind, str]] = {"turn": "its own turn", "handler": "a handler for it", "guard": "its guard"}
+_PLACE: Final[dict[Kind, str]] = {
+    "turn": "its own turn",
+    "handler": "a handler for it",
+    "guard": "its guard",
+    "maintenance": "a maintenance job on it",
+}
 
 
 class Scope:
@@ -65,8 +71,9 @@ def inside(kind: Kind, session_id: str) -> Iterator[None]:
 def refuse(session_id: str, what: str) -> None:
     """Let `what` (a method of Session) pass, unless it would wait for the place it is called from.
 
-    Raises `Reentry` at once inside a turn or a handler of this session for prompt, reset, guard, wait_idle,
-    close and result, and under its guard for guard, reset, wait_idle and result.
+    Raises `Reentry` at once inside a turn or a handler of this session for prompt, reset, guard, wait_idle, close and
+    result, in a turn also for a cancel's outcome; under its guard for guard, reset, wait_idle and result; and in a
+    maintenance job for all that waits for its own end.
     """
     for scope in _scopes.get():
         if scope.active and scope.session_id == session_id and what in _REFUSED[scope.kind]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, cast, get_args
 
 import msgspec
 
+from coordinator.domain.errors import UsageError
 from coordinator.domain.ids import check_id, new_id
-from coordinator.domain.records import Receipt
+from coordinator.domain.records import Outcome, Receipt
 from coordinator.domain.verdicts import Verdict
 from coordinator.services.answers import refusal
 from coordinator.services.bodies import check_body
@@ -17,9 +18,11 @@ from coordinator.store.store import Reply
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from coordinator.domain.records import CancelKind, Outcome, Ownership
+    from coordinator.domain.records import CancelKind, Ownership
     from coordinator.store.queue import Placements
     from coordinator.store.store import Store
+
+_OUTCOMES = frozenset(get_args(Outcome))
 
 
 class Stop(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +41,7 @@ class Stops:
         self._store = store
         self._placements = placements
 
-    async def cancel(  # noqa: PLR0913 - one script, one call
+    async def cancel(
         self,
         session_id: str,
         *,
@@ -75,9 +78,10 @@ class Stops:
         return Stop(ticket=ticket, outcome=cast("Outcome", outcome) if outcome else None)
 
     async def outcome(self, session_id: str, ticket: str) -> Outcome | None:
-        """How an operation has ended; None while it is pending. Raises SessionUnknown.
+        """How an operation has ended; None while it is pending. Raises SessionUnknown, and UsageError for no operation.
 
-        The record keeps the newest operation, the log the earlier ones; `lost` says that the log has been trimmed.
+        The record keeps the newest operation, the log the earlier ones, and a receipt what had nothing to stop or
+        joined another's operation; `lost` says that the log has been trimmed.
         """
         keys = self._store.keys.session(session_id)
         schema, pending, last, outcome = await self._store.fields(
@@ -90,7 +94,19 @@ class Stops:
         if last == ticket:
             return cast("Outcome", outcome)
         entry = await self._store.newest(keys["log"], "cancel.settled", ticket)
-        return cast("Outcome", entry["outcome"] if entry else "lost")
+        return cast("Outcome", entry["outcome"]) if entry else await self._first_answer(session_id, ticket)
+
+    async def _first_answer(self, session_id: str, operation_id: str) -> Outcome | None:
+        """What the receipt of a call says that recorded no operation of its own, or whose end the log has lost."""
+        words = (await self._store.text(self._store.keys.receipt(session_id, operation_id))).split(" ")
+        if words[-1] in _OUTCOMES:
+            return cast("Outcome", words[-1])
+        if words[-1] == "-":
+            return "lost" if words[1] == operation_id else await self.outcome(session_id, words[1])
+        if words[1:]:
+            return "idle"
+        msg = f"Session {session_id!r} knows no operation {operation_id!r}: it was never made, or is too old."
+        raise UsageError(msg)
 
     async def put_first(  # noqa: PLR0913 - one script, one call
         self,

@@ -131,6 +131,14 @@ class Store:
         except (redis.exceptions.RedisError, OSError) as error:
             raise translate(error) from error
 
+    async def text(self, key: str) -> str:
+        """A string, empty when it is absent. Raises as `fields`."""
+        try:
+            found = await self._redis.execute_command("GET", key)
+        except (redis.exceptions.RedisError, OSError) as error:
+            raise translate(error) from error
+        return str(found or "")
+
     async def newest(self, log: str, kind: str, operation_id: str) -> dict[str, str] | None:
         """The newest log entry of a type and operation, looked for backwards. Raises as `fields`."""
         end = "+"
