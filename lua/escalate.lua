@@ -3,13 +3,16 @@
 --
 -- ARGV  why  text  for people
 -- Replies
---   OK          place  the token for which a placement has to be offered, or empty
+--   OK          place  the token for which a placement has to be offered, or empty; the same again once it is so
 --   SUPERSEDED  what differs
 --   GONE        no operation is recorded
 -- @include lib/ownership
 -- @include lib/endings
 
-if not owns() then
+if text('open_claim') == '' and text('last_reason') == 'escalated' and not differs_from('last_') then
+  local again = restarted_before()
+  return { 'OK', again and again[2] or '' }
+elseif not owns() then
   return { 'SUPERSEDED', why_stale() }
 elseif not is_stopping() then
   return { 'GONE' }

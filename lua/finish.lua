@@ -39,12 +39,13 @@ if resume_token ~= '' then
 end
 local leaves, stopped = reason == 'interrupted', is_stopping()
 local parks
-if leaves or (undelivered == '1' and text('open_accepted') == '') then
+if leaves or (undelivered == '1' and text('open_accepted') == '' and not stopped) then
   parks = lose_prompt(reason, error_text)
 else
   end_prompt(reason, false, error_text)
   parks = (reason == 'error' or reason == 'blocked') and text('after_error') == 'park'
 end
+set('last_finished', '1')
 if leaves then
   void_execution('worker is leaving')
 end

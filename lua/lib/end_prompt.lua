@@ -41,6 +41,7 @@ local function end_prompt(reason, back, error_text)
     set('open_' .. field, '')
   end
   set('last_reason', reason)
+  set('last_finished', '')
   set('last_cancel_kind', text('cancel_kind'))
   set('last_worker', text('worker_id'))
   set('last_ms', now)

@@ -8,7 +8,7 @@
 local function lose_prompt(reason, error_text)
   if is_stopping() then
     -- Put back, it would land before a replacement, or undo the stop.
-    end_prompt(reason == 'error' and reason or 'escalated', false, error_text)
+    end_prompt('escalated', false, error_text)
     return false
   end
   local retries = number('retries')

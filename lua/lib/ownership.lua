@@ -20,15 +20,13 @@ local function owns()
   return text('open_claim') ~= '' and not differs_from('open_')
 end
 
--- Why a completion does not count: the first thing that differs from the open prompt, or else from the last one.
--- A driver's own end gets its first answer when it is repeated; an end that was forced on it does not. A driver has
--- its answer before it claims again: once another prompt is open, the same completion is late.
+-- A driver's own end gets its first answer when it is repeated, whatever reason it was given; an end that was forced on
+-- it does not. A driver has its answer before it claims again: once another prompt is open, the same completion is late.
 local function is_own_repeat()
-  local reason = text('last_reason')
-  return text('open_claim') == '' and text('last_claim') ~= '' and not differs_from('last_')
-    and reason ~= 'lost' and reason ~= 'escalated'
+  return text('open_claim') == '' and text('last_finished') ~= '' and not differs_from('last_')
 end
 
+-- Why a completion does not count: the first thing that differs from the open prompt, or else from the last one.
 local function why_stale()
   return differs_from(text('open_claim') ~= '' and 'open_' or 'last_') or 'settled'
 end
