@@ -6,6 +6,7 @@
 -- Replies
 --   OK
 --   BUSY        phase  it is not idle
+--   SUPERSEDED         the job has ended: a late repeat does not begin it again
 --   NO_SESSION
 --   CLOSED
 -- @include lib/activity
@@ -14,6 +15,8 @@ if text('schema') == '' then
   return { 'NO_SESSION' }
 elseif text('phase') == 'maintenance' and text('activity') == token then
   return { 'OK' }
+elseif text('maintenance_last') == token then
+  return { 'SUPERSEDED' }
 elseif text('lifecycle') ~= 'open' then
   return { 'CLOSED' }
 elseif text('phase') ~= 'idle' then

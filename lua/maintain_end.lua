@@ -3,11 +3,14 @@
 --
 -- ARGV  token  id  the job's
 -- Replies
---   OK          place  the token for which a placement has to be offered, or empty
+--   OK          place  the token for which a placement has to be offered, or empty; the same again once it has ended
 --   SUPERSEDED         it is no longer the session's activity
 -- @include lib/end_maintenance
 
-if text('phase') ~= 'maintenance' or text('activity') ~= token then
+if text('maintenance_last') == token then
+  local again = restarted_before()
+  return { 'OK', again and again[2] or '' }
+elseif text('phase') ~= 'maintenance' or text('activity') ~= token then
   return { 'SUPERSEDED' }
 end
 return done('OK', end_maintenance('cancelled'))

@@ -6,6 +6,7 @@
 -- Answers the token for which a placement has to be offered, or ''.
 local function end_maintenance(outcome)
   set('maintenance', '')
+  set('maintenance_last', text('activity'))
   no_deadline('maintenance')
   settle_operation(outcome)
   local _, place = exit_decision(false, false)
