@@ -47,22 +47,17 @@ if keep_inbox == '0' then
   discard_all('cancelled')
 end
 if parks and running then
-  raise_mark()
+  park()
 end
 if kind == 'user' and (open or text('unsettled') ~= '') and text('cancelled_turn') ~= text('turn') then
   set('cancelled_turn', text('turn'))
   log_entry('turn.cancelled_by_user', 'turn', text('turn'), 'operation_id', operation_id)
 end
-if is_stopping() then
-  join_operation(kind)
-  return answer(text('cancel_id'), '')
-elseif open or text('phase') == 'maintenance' and parks then
-  begin_operation(operation_id, kind)
-  if open and is_over('lease') then
-    place_offered = escalate('its worker is gone')
-    return answer(operation_id, 'escalated')
-  end
-  return answer(operation_id, '')
+if is_stopping() or open or text('phase') == 'maintenance' and parks then
+  local ticket = is_stopping() and text('cancel_id') or operation_id
+  local place = stop(operation_id, kind)
+  place_offered = place or place_offered
+  return answer(ticket, place and 'escalated' or '')
 elseif parks and running then
   exit_decision(false, false)
   hint_worker()

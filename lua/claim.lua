@@ -1,8 +1,5 @@
 -- Open the next turn: a new generation for everything at the step boundary and at most one message of next-turn.
 --
--- KEYS  guard          hash  owner and number, under a TTL
--- ARGV  token          id    the activity that the driver runs
--- ARGV  execution_id   id    its execution
 -- ARGV  claim_id       id    random, made before the claim is sent, so that its repeat is recognised
 -- ARGV  floor          int   the highest generation that the worker has seen; the new one passes it
 -- ARGV  acceptance_ms  ms    until the agent must have taken the prompt
@@ -15,6 +12,8 @@
 --   OWED        generation  an earlier prompt has not ended
 --   UNSETTLED   turn        the turn before waits for a replica
 --   EMPTY       turn        its messages are gone: a turn was written that opened and ended at once
+-- @include lib/driver
+-- @include lib/holder
 -- @include lib/batch
 -- @include lib/settled
 -- @include lib/exit
@@ -22,23 +21,6 @@
 local function opened()
   return append_messages({ 'OK', text('open_generation'), text('open_turn'), text('open_attempt'), text('cancel_cause') },
     0, number('open_batch'))
-end
-
-local function may_drive()
-  if token == '' or text('phase') ~= 'running' or text('activity') ~= token or text('execution_id') ~= execution_id then
-    return false
-  end
-  local accepted, status = text('activity_execution'), text('execution_status')
-  return (accepted == execution_id or accepted == '') and (status == 'ready' or status == 'running')
-end
-
--- The holder's own prompt passes: its claim would wait for the settlement, that for the guard, and the guard's holder
--- for the acceptance.
-local holder = redis.call('HGET', guard, 'number')
-
-local function is_held_up()
-  local head = holder and redis.call('LINDEX', next_turn, 0)
-  return holder and not (head and info_of(head).guard == holder)
 end
 
 if text('schema') == '' then

@@ -3,7 +3,7 @@
 --
 -- ARGV  operation_id  id  made by the caller; the ticket of the cancel that a close is, while a prompt is open
 -- Replies
---   OK          lifecycle  closing while a prompt is open, else closed; the same again for a repeat
+--   OK          lifecycle  closing while a prompt or maintenance job is open, else closed; a repeat: what it is by then
 --   NO_SESSION
 -- @include lib/overdue
 
@@ -17,11 +17,10 @@ apply_overdue()
 discard_all('closed')
 raise_mark()
 set('lifecycle', 'closing')
-if is_stopping() then
-  join_operation('close')
-elseif text('open_claim') ~= '' or text('phase') == 'maintenance' then
-  begin_operation(operation_id, 'close')
+if text('open_claim') ~= '' or text('phase') == 'maintenance' then
+  stop(operation_id, 'close')
 else
   exit_decision(false, false)
+  hint_worker()
 end
 return done('OK', text('lifecycle'))

@@ -1,6 +1,5 @@
 -- Discard everything pending; what runs goes on.
 --
--- ARGV  operation_id  id  made by the caller
 -- Replies
 --   OK
 --   CONFLICT    this operation id was used for something else

@@ -16,7 +16,7 @@ if refused then
   return refused
 end
 local bytes = number('inbox_bytes') - redis.call('HSTRLEN', messages, message_id) + #body
-if bytes > tonumber(max_inbox_bytes) then
+if bytes > math.max(number('inbox_bytes'), tonumber(max_inbox_bytes)) then
   return { 'FULL', int(pending()), int(number('inbox_bytes')) }
 end
 

@@ -6,8 +6,7 @@
 --   NOT_DUE
 --   GONE            no prompt waits for its acceptance
 -- @include lib/due
--- @include lib/lose_prompt
--- @include lib/exit
+-- @include lib/endings
 
 if not is_due('acceptance') then
   return { 'NOT_DUE' }
@@ -16,7 +15,4 @@ elseif text('open_claim') == '' or text('open_accepted') ~= '' then
   return { 'GONE' }
 end
 
-local parks = lose_prompt('lost', 'its agent never accepted the prompt')
-void_execution('prompt not accepted in time')
-local _, place = exit_decision(false, parks)
-return done('OK', place)
+return done('OK', refuse_prompt())

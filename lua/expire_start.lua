@@ -6,7 +6,7 @@
 --   NOT_DUE
 --   GONE            nothing is starting
 -- @include lib/due
--- @include lib/exit
+-- @include lib/endings
 
 if not is_due('start') then
   return { 'NOT_DUE' }
@@ -15,11 +15,4 @@ elseif text('execution_status') ~= 'starting' then
   return { 'GONE' }
 end
 
-local driven = text('activity_execution') == text('execution_id')
-void_execution('did not start in time')
-local place = text('phase') == 'running' and text('activity') or ''
-if driven then
-  local _
-  _, place = exit_decision(false, true)
-end
-return done('OK', place)
+return done('OK', fail_start())

@@ -4,7 +4,6 @@
 -- ARGV  kind          word  replace, parent (an interrupt) or direct (which stops nothing)
 -- ARGV  guard_number  int   the caller's guard, 0 for none
 -- ARGV  token         id    the activity that this call may start
--- ARGV  chosen...     id    pending messages that go first in line instead of a new text
 -- Replies
 --   OK            placement sequence place  place: the token for which a placement has to be offered, or empty
 --   DUPLICATE     placement sequence        the first answer
@@ -15,7 +14,8 @@
 --   GUARD_LOST                              the number is no longer the guard's
 --   TURN_CHANGED                            the expected turn or generation is not current
 --   OPERATION     kind                      an operation that can't be joined is recorded
---   OWED          generation                a direct prompt, and an earlier one has not ended
+--   OWED          number                    a direct prompt, and an earlier one has not ended: its generation, or the id of
+--                                           one that waits
 --   GONE          message id                a chosen message is not pending
 -- @include lib/insert
 -- @include lib/stop
@@ -42,32 +42,32 @@ elseif body ~= '' and no_room() then
   return refuse(unpack(no_room()))
 elseif stopping and (kind ~= 'parent' or is_exclusive(other)) then
   return refuse('OPERATION', other)
-elseif kind == 'direct' and text('open_claim') ~= '' then
-  return refuse('OWED', text('open_generation'))
+elseif kind == 'direct' and (text('open_claim') ~= '' or is_pending(text('direct'))) then
+  return refuse('OWED', text('open_claim') ~= '' and text('open_generation') or text('direct'))
 end
 
 -- A parent meets a person's stop: its message waits its turn, and nothing is stopped for it.
-local yields = stopping and other == 'user'
-if kind == 'parent' and not yields and text('phase') ~= 'idle' then
-  raise_mark()
+local yields, phase, open = stopping and other == 'user', text('phase'), text('open_claim') ~= ''
+local interrupts = kind == 'parent' and not yields
+if interrupts and phase ~= 'idle' then
+  park()
 end
-local sequence = body ~= '' and insert('next-turn', yields and 'RPUSH' or 'LPUSH', '1', kind, guard_number) or put_chosen()
-local placement, place = 'queued', place_offered
-if text('phase') == 'idle' then
+local sequence = body ~= '' and insert('next-turn', not yields, '1', kind, guard_number) or put_chosen()
+if kind == 'direct' then
+  set('direct', message_id)
+end
+local placement, place, _ = 'queued', place_offered, nil
+if phase == 'idle' then
   placement = 'started'
   place = start_activity(token) and token or ''
-elseif text('phase') == 'maintenance' then
+elseif open or phase == 'maintenance' then
   placement = 'latched'
-elseif text('open_claim') ~= '' and kind ~= 'direct' then
-  placement = 'latched'
-  if stopping and not yields then
-    join_operation(kind)
-  elseif not stopping then
-    begin_operation(message_id, kind)
-    if is_over('lease') then
-      place = escalate('its worker is gone')
-    end
+  if interrupts or kind == 'replace' and open then
+    place = stop(message_id, kind) or place
   end
+elseif interrupts then
+  placement = 'started'
+  _, place = exit_decision(false, false)
 end
 keep_answer(placement, sequence)
 return done('OK', placement, sequence, place)

@@ -39,7 +39,7 @@ end
 if is_stopping() and wake == '1' then
   list = 'next-turn'
 end
-local sequence = insert(list, 'RPUSH', wake, 'send', '0')
+local sequence = insert(list, false, wake, 'send', '0')
 local placement, place = 'queued', ''
 if lifecycle == 'closing' then
   placement = 'parked'

@@ -1,11 +1,7 @@
 -- Pending messages that a replacement moves to the head of the line.
 --
+-- ARGV  chosen...  id  those that go first in line instead of a new text, in order
 -- @include lib/inbox
-
-local function is_pending(id)
-  local list = info_of(id).list
-  return list and redis.call('LPOS', key_of(list), id)
-end
 
 local function missing_choice()
   for at = chosen, #ARGV do

@@ -1,7 +1,6 @@
 -- One change of one pending message: never in neither list, never a wake, the first answer for a repeat.
 --
--- ARGV  operation_id  id  made by the caller
--- ARGV  message_id    id  the message
+-- ARGV  message_id  id  the message
 -- @include lib/first_answer
 -- @include lib/inbox
 -- @include lib/done
@@ -18,8 +17,7 @@ local function edit_refused()
   elseif text('lifecycle') ~= 'open' then
     return { 'CLOSED' }
   end
-  local list = info_of(message_id).list
-  if not list or not redis.call('LPOS', key_of(list), message_id) then
+  if not is_pending(message_id) then
     return { 'GONE' }
   end
   return nil

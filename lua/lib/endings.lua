@@ -16,6 +16,23 @@ local function escalate(why)
   return place
 end
 
+local function refuse_prompt()
+  local parks = lose_prompt('lost', 'its agent never accepted the prompt')
+  void_execution('prompt not accepted in time')
+  local _, place = exit_decision(false, parks)
+  return place
+end
+
+local function fail_start()
+  local driven = text('activity_execution') == text('execution_id')
+  void_execution('did not start in time')
+  if driven then
+    local _, place = exit_decision(false, true)
+    return place
+  end
+  return text('phase') == 'running' and text('activity') or ''
+end
+
 local function lose_execution()
   local parks, place = false, ''
   if text('open_claim') ~= '' then

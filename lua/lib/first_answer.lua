@@ -1,6 +1,6 @@
 -- A client's call that comes again gets the first answer, and an id that comes with other content is refused.
 --
--- KEYS  receipt      string  the first answer to this operation id
+-- KEYS  receipt      string  the first answer; its name ends in the id that the caller made for the call
 -- ARGV  digest       hex     of the content and the options
 -- ARGV  receipts_ms  ms      how long a repeat is recognised
 

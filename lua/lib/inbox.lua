@@ -36,6 +36,21 @@ local function forget(ids)
   end
 end
 
+local function is_pending(id)
+  local list = info_of(id).list
+  return list and redis.call('LPOS', key_of(list), id)
+end
+
+-- A pending message, visibly.
+local function discard(id, why)
+  local list = info_of(id).list
+  redis.call('LREM', key_of(list), 1, id)
+  redis.call('ZREM', awake, id)
+  set('inbox_bytes', math.max(0, number('inbox_bytes') - redis.call('HSTRLEN', messages, id)))
+  forget({ id })
+  log_entry('inbox.discarded', 'message_id', id, 'list', list, 'why', why)
+end
+
 -- One discard entry a message, next-step first; nothing pending is left.
 local function discard_all(why)
   for _, list in ipairs({ 'next-step', 'next-turn' }) do

@@ -29,11 +29,11 @@ local function no_room()
 end
 
 -- Answers the message's sequence.
-local function insert(into, push, wakes, kind, of_guard)
+local function insert(into, first, wakes, kind, of_guard)
   local sequence = int(number('sequence') + 1)
   set('sequence', sequence)
   set('inbox_bytes', number('inbox_bytes') + #body)
-  redis.call(push, key_of(into), message_id)
+  redis.call(first and 'LPUSH' or 'RPUSH', key_of(into), message_id)
   redis.call('HSET', messages, message_id, body)
   write_info(message_id, { sequence = sequence, wake = wakes, list = into, kind = kind, attempt = 0, guard = of_guard,
     rest = digest .. ' ' .. sender })

@@ -14,13 +14,15 @@ end
 
 local function note_operation(entry, outcome)
   set('cancel_revision', number('cancel_revision') + 1)
-  local whose = text('open_claim') ~= '' and 'open_' or 'last_'
+  local whose = text('open_claim') ~= '' and 'open_' or text('phase') ~= 'maintenance' and 'last_' or 'no_'
   log_entry(entry, 'operation_id', text('cancel_id'), 'kind', text('cancel_kind'), 'revision',
     text('cancel_revision'), 'turn', text(whose .. 'turn'), 'generation', text(whose .. 'generation'), 'outcome', outcome)
 end
 
 local function hint_abort()
-  tell_worker('abort', session_id, int(number('open_generation')), text('activity'), text('cancel_cause'))
+  if text('open_claim') ~= '' then
+    tell_worker('abort', session_id, text('open_generation'), text('activity'), text('cancel_cause'))
+  end
 end
 
 local function begin_operation(id, kind)

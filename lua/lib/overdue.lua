@@ -1,4 +1,4 @@
--- Deadlines that are over when a stop comes: they are applied first, as a sweep would.
+-- A stop, and what is over when it comes: deadlines are applied first, as a sweep would.
 --
 -- @include lib/endings
 
@@ -14,11 +14,33 @@ end
 
 -- Answers the token for which a placement has to be offered, or ''.
 local function apply_overdue()
+  local open, place = text('open_claim') ~= '', nil
   if is_stopping() and is_over('cancel') then
-    is_written = true
-    return escalate('cancel not acknowledged in time')
+    place = escalate('cancel not acknowledged in time')
+  elseif open and text('open_accepted') == '' and is_over('acceptance') then
+    place = refuse_prompt()
+  elseif text('execution_status') == 'starting' and is_over('start') then
+    place = fail_start()
+  elseif text('phase') == 'maintenance' and is_over('maintenance') then
+    place = end_maintenance('escalated')
   end
-  return ''
+  is_written = place ~= nil
+  return place or ''
+end
+
+-- For what is open: the operation that is recorded is joined, or one begins. A worker that is gone can't end its prompt:
+-- it has ended as escalated then. Answers the token for which a placement has to be offered, or '', for an operation
+-- that has ended so, else nil.
+local function stop(id, kind)
+  if is_stopping() then
+    join_operation(kind)
+  else
+    begin_operation(id, kind)
+  end
+  if text('open_claim') ~= '' and is_over('lease') then
+    return escalate('its worker is gone')
+  end
+  return nil
 end
 
 -- A refusal writes nothing; only an overdue end that was met on the way is kept.

@@ -1,4 +1,4 @@
--- The turn or generation that a caller means to stop.
+-- What a stop is meant for, and what it does to what is queued.
 --
 -- ARGV  expected_turn        int  0 for whatever runs
 -- ARGV  expected_generation  int  0 for whatever runs
@@ -11,4 +11,13 @@ local function is_expected()
   end
   return (expected_turn == '0' or tonumber(expected_turn) == turn)
     and (expected_generation == '0' or tonumber(expected_generation) == generation)
+end
+
+-- A parking stop also discards the direct prompt that waits, of which there is one at most: its caller waits for it, and
+-- would not know that it was parked.
+local function park()
+  raise_mark()
+  if is_pending(text('direct')) then
+    discard(text('direct'), 'cancelled')
+  end
 end
