@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from coordinator.services import deadlines, executions, inbox, turns
+from coordinator.services import deadlines, executions, inbox, maintenance, sessions, stops, turns
 from coordinator.store.keys import GROUP
 from tests.scripts.scene import Scene
+from tests.scripts.story_stops import Stopping
 from tests.support.keyspace import dump
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 def number_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ids that the services make are counted, so that two lives have the same."""
     ids = count(1)
-    for module in (deadlines, executions, inbox, turns):
+    for module in (deadlines, executions, inbox, maintenance, sessions, stops, turns):
         monkeypatch.setattr(module, "new_id", lambda prefix: f"{prefix}-{next(ids)}")
 
 
@@ -47,7 +48,7 @@ def _fields(fields: dict[str, str], places: dict[str, str]) -> dict[str, str]:
     return {name: places.get(text, text) for name, text in fields.items() if not name.endswith("_ms")}
 
 
-class Story:
+class Story(Stopping):
     """Tells the life of session s; `seen` are the answers and, after every chapter, the keyspace."""
 
     def __init__(self, kernel: Kernel) -> None:
@@ -58,7 +59,8 @@ class Story:
     async def tell(self) -> list[Any]:
         """All chapters."""
         await self.scene.opened()
-        for chapter in (self.a_turn, self.a_refusal, self.handlers, self.losses, self.a_leave, self.an_end):
+        chapters = [self.a_turn, self.a_refusal, self.handlers, self.losses, self.edits, self.stops, self.maintenance]
+        for chapter in [*chapters, self.a_leave, self.an_end]:
             await chapter()
             self.seen.append(await timeless(self.kernel))
         return self.seen

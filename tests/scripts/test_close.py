@@ -49,16 +49,19 @@ async def test_an_unknown_session_can_not_be_closed(kernel: Kernel) -> None:
 
 
 async def test_an_open_prompt_ends_as_usual_and_then_the_session_is_closed(kernel: Kernel) -> None:
-    """Wake-latch E71: closing, then closed by the end of what is open; the tail never starts; running, idle, closed."""
+    """Wake-latch E71, F16: closing, then closed by the end of what is open, which a close stops like any cancel."""
     scene, ownership = await closing(kernel)
     view = await scene.view()
     assert (view.lifecycle, view.status, await scene.pending()) == ("closing", "running", [])
+    assert (view.cancel_pending, view.cancel_kind) == (True, "close")
     async with unchanged(kernel):
         assert await kernel.sessions.close(scene.sid) == "closing"
     assert await kernel.turns.output(scene.sid, ownership, 2, "still here")
     assert (await scene.finished(ownership)).verdict is Verdict.GONE
-    assert (await scene.types())[-3:] == ["turn.ended", "idle", "session.closed"]
-    assert (await scene.view()).lifecycle == "closed"
+    assert (await scene.types())[-4:] == ["turn.ended", "cancel.settled", "idle", "session.closed"]
+    assert (await scene.log())[-3]["outcome"] == "completed"
+    view = await scene.view()
+    assert (view.lifecycle, view.cancel_pending) == ("closed", False)
     await scene.settled()
     assert (await scene.view()).unsettled_turn == 0
     async with unchanged(kernel):
@@ -66,8 +69,8 @@ async def test_an_open_prompt_ends_as_usual_and_then_the_session_is_closed(kerne
 
 
 @pytest.mark.parametrize("end", ["interrupted", "undelivered", "lease", "acceptance"])
-async def test_messages_that_would_go_back_in_line_are_discarded_instead(kernel: Kernel, end: str) -> None:
-    """Invariant 9: visibly discarded; every end of the open prompt closes, and restarts nothing."""
+async def test_messages_that_would_go_back_in_line_are_used_up_instead(kernel: Kernel, end: str) -> None:
+    """F8, section 9: a close is a cancel, under which nothing goes back in line; every end closes, none restarts."""
     scene, ownership = await closing(kernel, accept=False)
     if end == "interrupted":
         assert (await scene.finished(ownership, "interrupted")).verdict is Verdict.GONE
@@ -78,8 +81,9 @@ async def test_messages_that_would_go_back_in_line_are_discarded_instead(kernel:
     view = await scene.view()
     assert (view.lifecycle, view.status, view.activity) == ("closed", "idle", "")
     assert (await scene.pending(), view.inbox.in_flight) == ([], ())
-    assert (await scene.log())[-2]["why"] == "closed"
-    assert (await scene.types())[-1] == "session.closed"
+    assert "inbox.returned" not in await scene.types()
+    assert view.last_reason == ("error" if end == "undelivered" else "escalated")
+    assert ((await scene.types())[-1], view.cancel_pending) == ("session.closed", False)
     assert not await kernel.store.redis.exists(scene.keys["messages"], scene.keys["awake"])
 
 

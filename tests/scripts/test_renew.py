@@ -78,11 +78,11 @@ async def test_nothing_runs_before_the_execution_has_started_or_while_a_prompt_i
 
 
 async def test_a_closed_session_is_to_be_released_and_so_is_one_that_is_gone(kernel: Kernel) -> None:
-    """`release`: its execution has nothing to wait for; while a prompt is open a closing session is held."""
+    """`release`: its execution has nothing to wait for; while a prompt is open it is to be stopped."""
     scene, claim = await driven(kernel)
     assert claim.ownership
     await kernel.sessions.close(scene.sid)
-    assert await scene.renewed(claim="c1") == "held"
+    assert await scene.renewed(claim="c1") == "abort"
     await scene.finished(claim.ownership)
     assert await scene.renewed(token="") == "release"
     assert await kernel.executions.release(scene.sid, "e1")
