@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeVar
 
 from coordinator.domain.errors import NotAvailable, StoreError, Superseded
@@ -120,8 +121,10 @@ class LiveTurn:
     async def cannot_cancel(self, why: str) -> None:
         """Let the pending cancel be escalated at once."""
         link = self._link
-        if await link.ask("escalate", lambda: link.escalate(self.ownership, why)):
-            self.output.supersede()
+        with suppress(Superseded):
+            # Told of it before the answer was here: that was the aim.
+            if await link.ask("escalate", lambda: link.escalate(self.ownership, why)):
+                self.output.supersede()
 
     def ask(self, question: str) -> NoReturn:  # noqa: ARG002 - the contract's parameters
         """Raise NotAvailable: this version has no questions."""
