@@ -3,11 +3,11 @@
 --
 -- ARGV  token  id  the job's
 -- Replies
---   OK          place  the token for which a placement has to be offered, or empty; the same again once it has ended
---   SUPERSEDED         it is no longer the session's activity
+--   OK          place  the token for which a placement has to be offered, or empty; the same again for a repeat
+--   SUPERSEDED         it is no longer the session's activity, or was ended by a deadline
 -- @include lib/end_maintenance
 
-if text('maintenance_last') == token then
+if text('maintenance_last') == token and text('maintenance_lost') == '' then
   local again = restarted_before()
   return { 'OK', again and again[2] or '' }
 elseif text('phase') ~= 'maintenance' or text('activity') ~= token then

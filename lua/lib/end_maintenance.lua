@@ -7,6 +7,7 @@
 local function end_maintenance(outcome)
   set('maintenance', '')
   set('maintenance_last', text('activity'))
+  set('maintenance_lost', outcome == 'escalated' and '1' or '')
   no_deadline('maintenance')
   settle_operation(outcome)
   local _, place = exit_decision(false, false)
