@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from coordinator.dispatching import dispatch
-from coordinator.domain.errors import CoordinatorError, GuardBusy, GuardLost, SessionUnknown, StoreError
+from coordinator.domain.errors import GuardBusy, GuardLost, SessionUnknown, StoreError
 from coordinator.domain.ids import new_id
 from coordinator.domain.records import CancelKind
 from coordinator.domain.verdicts import Verdict
@@ -20,13 +21,13 @@ from coordinator.services.reentry import Scope, enter, leave, refuse
 from coordinator.settings import Settings
 from coordinator.stopping import Stopping
 from coordinator.streams.hints import Hints
+from coordinator.streams.waiting import finish
 from coordinator.ticket import Ticket
 from coordinator.turn import Turn
 
 logger = logging.getLogger(__name__)
 
-_RELEASE_BOUND: Final = 5.0
-"""Seconds that the way out waits for the release; after that the guard's own TTL frees it."""
+_RELEASE: Final = "giving a guard back, which its TTL does otherwise"
 _MARGIN: Final = 0.005
 
 
@@ -70,9 +71,9 @@ class Guard:
 
         Raises `GuardLost` if it is not: it ran out, was held longer than `guard_hold`, or was given back.
         """
-        if not await self._extend(self._fence()):
-            self._lost = True
-            raise GuardLost(self._lost_sentence())
+        with self._fenced() as number:
+            if not await self._extend(number):
+                raise GuardLost(self._lost_sentence())
 
     async def cancel(
         self,
@@ -87,14 +88,15 @@ class Guard:
 
         Raises `GuardLost`, with nothing changed, and what `Session.cancel` raises.
         """
-        return await self._stopping.cancel(
-            keep_inbox=keep_inbox,
-            kind=kind,
-            expected_turn=expected_turn,
-            expected_generation=expected_generation,
-            operation_id=operation_id,
-            guard_number=self._fence(),
-        )
+        with self._fenced() as number:
+            return await self._stopping.cancel(
+                keep_inbox=keep_inbox,
+                kind=kind,
+                expected_turn=expected_turn,
+                expected_generation=expected_generation,
+                operation_id=operation_id,
+                guard_number=number,
+            )
 
     async def prompt(
         self,
@@ -112,17 +114,23 @@ class Guard:
         if a stop took it away; `Reentry` inside this session's turn or handler; and what `Session.send` raises.
         """
         refuse(self.session_id, "prompt")
-        number, bound = self._fence(), self._settings.acceptance if timeout is None else timeout
-        put = partial(self._stopping.put_first, text, kind="direct", sender=sender, guard_number=number)
-        turn = await dispatch(self._kernel, self._hints, self.session_id, put, bound, message_id or new_id("m"))
+        bound = self._settings.acceptance if timeout is None else timeout
+        with self._fenced() as number:
+            put = partial(self._stopping.put_first, text, kind="direct", sender=sender, guard_number=number)
+            turn = await dispatch(self._kernel, self._hints, self.session_id, put, bound, message_id or new_id("m"))
         await self._give_back()
         return turn
 
-    def _fence(self) -> int:
+    @contextmanager
+    def _fenced(self) -> Iterator[int]:
         """The number for the scripts, which compare it; a loss that is known here needs no script."""
         if self._lost or self._given_back or not self._number:
             raise GuardLost(self._lost_sentence())
-        return self._number
+        try:
+            yield self._number
+        except GuardLost:
+            self._lost = True
+            raise
 
     async def _give_back(self) -> None:
         self._given_back = True
@@ -130,7 +138,7 @@ class Guard:
             leave(self._scope)
         if self._keeper is not None:
             self._keeper.cancel()
-        await _finish(self._release())
+        await finish(self._release(), _RELEASE)
 
     async def __aenter__(self) -> Self:
         refuse(self.session_id, "guard")
@@ -140,7 +148,7 @@ class Guard:
             raise
         except BaseException:
             # A try that was cut off may have taken the guard all the same.
-            await _finish(self._give_up())
+            await finish(self._give_up(), _RELEASE)
             raise
         self._scope = enter("guard", self.session_id)
         self._keeper = asyncio.create_task(self._keep(), name=f"coordinator-guard-{self.session_id}")
@@ -183,7 +191,7 @@ class Guard:
             await asyncio.sleep(min(self._settings.guard_ttl / 3, max(0.0, end - time.monotonic())))
             if time.monotonic() >= end:
                 self._lost = True
-                await _finish(self._release())
+                await finish(self._release(), _RELEASE)
                 return
             try:
                 if not await self._extend(self._number):
@@ -225,24 +233,3 @@ class Guard:
             f"the guard of session {self.session_id} is no longer held (number {self._number}): it ran out, was held "
             f"over {self._settings.guard_hold:g} seconds, or was given back; take a new one and look again"
         )
-
-
-_finishing: set[asyncio.Task[None]] = set()
-
-
-async def _finish(work: Coroutine[Any, Any, None]) -> None:
-    """Run a clean-up to its end although the caller is cancelled, for at most the bound; the TTL covers the rest."""
-    task = asyncio.create_task(_quietly(work))
-    _finishing.add(task)
-    task.add_done_callback(_finishing.discard)
-    # Not wait_for: a caller's cancellation goes through, and the task goes on.
-    _, late = await asyncio.wait({task}, timeout=_RELEASE_BOUND)
-    if late:
-        logger.warning("a guard could not be given back in time; it frees itself by its TTL")
-
-
-async def _quietly(work: Coroutine[Any, Any, None]) -> None:
-    try:
-        await work
-    except CoordinatorError as error:
-        logger.warning("a guard could not be given back; it frees itself by its TTL: %s", error)

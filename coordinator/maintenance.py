@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from coordinator.domain.errors import StoreError, Superseded, UsageError
 from coordinator.domain.ids import new_id
@@ -14,11 +14,12 @@ from coordinator.services import Kernel
 from coordinator.services.reentry import Scope, enter, leave, refuse
 from coordinator.settings import Settings
 from coordinator.streams.hints import Hints, Waiter
-from coordinator.streams.waiting import end
+from coordinator.streams.waiting import end, finish
 
 logger = logging.getLogger(__name__)
 
-_LONGEST_NAME = 64
+_LONGEST_NAME: Final = 64
+_END: Final = "ending a maintenance job, which its lease does otherwise"
 
 
 class MaintenanceJob:
@@ -53,7 +54,7 @@ class MaintenanceJob:
             await self._kernel.maintenance.begin(self.session_id, self._token, self.name)
         except (StoreError, asyncio.CancelledError):
             # It may have begun all the same; who can't be told now is found by the lease.
-            await self._end_quietly()
+            await finish(self._end(), _END)
             raise
         self._valid_until = asked + self._lease
         self._scope = enter("maintenance", self.session_id)
@@ -69,18 +70,15 @@ class MaintenanceJob:
         if self._keeper is not None:
             await end(self._keeper)
         if error is not None:
-            await self._end_quietly()
-        elif not await self._kernel.maintenance.end(self.session_id, self._token) or self._lost:
+            await finish(self._end(), _END)
+        elif not await self._end() or self._lost:
             raise Superseded(
                 f"maintenance {self.name!r} of session {self.session_id} was ended before its job was: its lease of "
                 f"{self._lease:g} seconds ran out, or a stop was not answered in time; check what it has done"
             )
 
-    async def _end_quietly(self) -> None:
-        try:
-            await self._kernel.maintenance.end(self.session_id, self._token)
-        except StoreError as error:
-            logger.warning("maintenance of session %s ends by its lease: %s", self.session_id, error)
+    async def _end(self) -> bool:
+        return await self._kernel.maintenance.end(self.session_id, self._token)
 
     async def _keep(self) -> None:
         """Extend at a third of the lease, and look for a stop at every hint."""
