@@ -37,7 +37,7 @@ return done('OK')
 
 def split_exit(store: Store, folder: Path) -> None:
     """Make the exit two scripts: `finish` only looks at the inbox, and `give_up` gives the activity up later."""
-    _copy(root(), folder)
+    copy_tree(root(), folder)
     exit_lua = folder / "lib" / "exit.lua"
     looks, cuts = re.subn(r"\n  go_idle\(\)\n  if natural", "\n  if natural", exit_lua.read_text())
     assert cuts == 1, "lib/exit.lua has changed: make the split anew"
@@ -47,11 +47,12 @@ def split_exit(store: Store, folder: Path) -> None:
     store._scripts["give_up"] = load("give_up", folder)
 
 
-def _copy(source: Traversable, target: Path) -> None:
+def copy_tree(source: Traversable, target: Path) -> None:
+    """Copy the scripts, to be changed there."""
     target.mkdir(exist_ok=True)
     for entry in source.iterdir():
         if entry.is_dir():
-            _copy(entry, target / entry.name)
+            copy_tree(entry, target / entry.name)
         else:
             (target / entry.name).write_bytes(entry.read_bytes())
 
