@@ -13,7 +13,7 @@ from coordinator.streams.reading import Command, read, read_many
 _ROWS: Final = 200
 _FIELDS: Final = (
     "lifecycle", "phase", "turn", "generation", "open_turn", "last_turn", "unsettled", "execution_status",
-    "worker_id", "status_ms",
+    "worker_id", "status_ms", "cancel_id",
 )  # fmt: skip
 
 
@@ -28,6 +28,7 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     generation: int
     open_turn: int
     unsettled_turn: int
+    cancel_pending: bool
     execution_status: str
     worker_id: str
     pending: int
@@ -134,7 +135,7 @@ async def _session_rows(store: Store, ids: list[str]) -> list[SessionRow]:
 
 
 def _session_row(session_id: str, fields: list[str | None], pending: int) -> SessionRow:
-    lifecycle, phase, turn, generation, open_turn, last, unsettled, execution, worker, status_ms = fields
+    lifecycle, phase, turn, generation, open_turn, last, unsettled, execution, worker, status_ms, cancel = fields
     return SessionRow(
         session_id=session_id,
         lifecycle=lifecycle or "",
@@ -144,6 +145,7 @@ def _session_row(session_id: str, fields: list[str | None], pending: int) -> Ses
         generation=int(generation or 0),
         open_turn=int(open_turn or 0),
         unsettled_turn=int(last or 0) if unsettled else 0,
+        cancel_pending=bool(cancel),
         execution_status=execution or "none",
         worker_id=worker or "",
         pending=pending,

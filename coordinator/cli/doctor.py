@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from coordinator.cli.output import Output
+    from coordinator.overview import SessionRow
 
 _OVERDUE_MS: Final = 10_000
 _MOST_NAMED: Final = 5
@@ -53,12 +54,14 @@ async def doctor(options: Namespace, out: Output) -> int:
 async def _examine(store: Store) -> list[Check]:
     now_ms = await _now_ms(store)
     stats = await overview.stats(store)
-    running = [row.session_id for row in await overview.sessions(store) if row.status == "running"]
+    rows = await overview.sessions(store)
+    running = [row.session_id for row in rows if row.status == "running"]
     return [
         _workers(stats, running),
         *await _streams(store),
         await _overdue(store, now_ms),
-        await _stuck(store, running),
+        await _stuck(store, rows),
+        await _asleep(store, rows),
         _dead(store, stats),
     ]
 
@@ -105,15 +108,39 @@ async def _overdue(store: Store, now_ms: int) -> Check:
     return Check("deadlines", not overdue, "warn", f"{overdue} overdue by over {_OVERDUE_MS // 1000} s", advice)
 
 
-async def _stuck(store: Store, running: list[str]) -> Check:
-    """A running session always has a deadline that ends or moves it."""
+async def _stuck(store: Store, rows: list[SessionRow]) -> Check:
+    """What runs, or is being stopped, always has a deadline that ends or moves it."""
+    busy = [row for row in rows if row.phase != "idle" or row.cancel_pending]
     commands: list[Command] = [
-        ("ZMSCORE", store.keys.session(sid)["deadlines"], *(f"{kind}:{sid}" for kind in KINDS)) for sid in running
+        ("ZMSCORE", store.keys.session(row.session_id)["deadlines"], *(f"{kind}:{row.session_id}" for kind in KINDS))
+        for row in busy
     ]
+    stuck = set()
+    for row, scores in zip(busy, await read_many(store, commands) if commands else [], strict=True):
+        due = dict(zip(KINDS, scores, strict=True))
+        if not any(scores) or (row.cancel_pending and not due["cancel"]):
+            stuck.add(row.session_id)
+    advice = "Look at each with `coordinator explain SESSION`; this is not meant to happen and worth a report."
+    return Check("sessions", not stuck, "warn", f"{len(stuck)} are busy without a deadline{_named(stuck)}", advice)
+
+
+async def _asleep(store: Store, rows: list[SessionRow]) -> Check:
+    """A message that wakes does not wait on an idle session."""
+    idle = [row.session_id for row in rows if row.phase == "idle" and row.lifecycle == "open" and row.pending]
+    commands: list[Command] = []
+    for name in idle:
+        keys = store.keys.session(name)
+        commands += [
+            ("HMGET", keys["session"], "park_mark", "phase", "unsettled"),
+            ("ZREVRANGE", keys["awake"], 0, 0, "WITHSCORES"),
+        ]
     answers = await read_many(store, commands) if commands else []
-    stuck = {sid for sid, scores in zip(running, answers, strict=True) if not any(scores)}
-    advice = "Look at each with `coordinator show SESSION`; this is not meant to happen and worth a report."
-    return Check("sessions", not stuck, "warn", f"{len(stuck)} run without a deadline{_named(stuck)}", advice)
+    asleep = set()
+    for name, (mark, phase, unsettled), newest in zip(idle, answers[0::2], answers[1::2], strict=True):
+        if newest and phase == "idle" and not unsettled and float(newest[1]) > float(mark or 0):
+            asleep.add(name)
+    advice = "A message to each, `coordinator send SESSION TEXT`, starts it; this is worth a report with its log."
+    return Check("queues", not asleep, "warn", f"{len(asleep)} are idle with awake messages{_named(asleep)}", advice)
 
 
 def _dead(store: Store, stats: overview.Stats) -> Check:

@@ -1,4 +1,4 @@
-"""The commands that only look: show, ls, tail, inbox, workers, stats."""
+"""The commands that only look: show, ls, tail, workers, stats."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from coordinator.cli.output import Output
-    from coordinator.domain.records import InboxEntry, LogEntry
+    from coordinator.domain.records import LogEntry
+    from coordinator.overview import SessionRow
     from coordinator.session import Session
 
 _WIDE = 60
@@ -31,9 +32,9 @@ async def show(options: Namespace, out: Output) -> None:
     values = builtins(seen)
     inbox = values.pop("inbox")
     values["policy"] = ", ".join(f"{name}={value}" for name, value in values["policy"].items())
-    values["deadlines"] = ", ".join(f"{due['kind']} {_time(due['at_ms'])}" for due in values["deadlines"])
+    values["deadlines"] = ", ".join(f"{due['kind']} {moment(due['at_ms'])}" for due in values["deadlines"])
     for name in ("opened_ms", "status_ms"):
-        values[name] = _time(values[name])
+        values[name] = moment(values[name])
     values["inbox"] = ", ".join(f"{len(entries)} {name.replace('_', '-')}" for name, entries in inbox.items())
     out.pairs("", values)
 
@@ -44,19 +45,19 @@ async def ls(options: Namespace, out: Output) -> None:
         rows = await coord.sessions(limit=options.limit)
     rows = [row for row in rows if options.status in (None, row.status)]
     if out.json:
-        _objects(rows, out)
+        objects(rows, out)
         return
     out.table(
         ("session", "status", "turn", "generation", "pending", "worker", "since"),
         (
             (
                 row.session_id,
-                row.status if row.lifecycle == "open" else row.lifecycle,
+                _status(row),
                 row.turn,
                 row.generation,
                 row.pending,
                 row.worker_id,
-                _time(row.status_ms),
+                moment(row.status_ms),
             )
             for row in rows
         ),
@@ -82,40 +83,12 @@ async def tail(options: Namespace, out: Output) -> None:
                 _show_entry(entry, out)
 
 
-async def inbox(options: Namespace, out: Output) -> None:
-    """List pending and in-flight messages in their order."""
-    async with connected(options, out) as coord:
-        found = (await coord.session(options.session).snapshot()).inbox
-    places = (("in-flight", found.in_flight), ("next-step", found.next_step), ("next-turn", found.next_turn))
-    if out.json:
-        for place, entries in places:
-            _objects(({**builtins(entry), "in_flight": place == "in-flight"} for entry in entries), out)
-        return
-    out.table(
-        ("place", "sequence", "message", "state", "attempt", "sender", "text"),
-        (
-            (
-                place,
-                entry.sequence,
-                entry.message_id,
-                _state(place, entry),
-                entry.attempt,
-                entry.sender,
-                _short(entry.body),
-            )
-            for place, entries in places
-            for entry in entries
-        ),
-        empty="the inbox is empty",
-    )
-
-
 async def workers(options: Namespace, out: Output) -> None:
     """List the registered workers."""
     async with connected(options, out) as coord:
         rows = await coord.workers()
     if out.json:
-        _objects(rows, out)
+        objects(rows, out)
         return
     out.table(
         ("worker", "sessions", "capacity", "lease", "host", "pid", "version"),
@@ -156,7 +129,14 @@ async def _last(session: Session, after: str, lines: int) -> list[LogEntry]:
     return list(recent)
 
 
-def _objects(rows: Iterable[object], out: Output) -> None:
+def _status(row: SessionRow) -> str:
+    if row.lifecycle != "open":
+        return row.lifecycle
+    return "stopping" if row.cancel_pending else row.phase
+
+
+def objects(rows: Iterable[object], out: Output) -> None:
+    """Print one object a line."""
     for row in rows:
         out.record(row)
 
@@ -166,26 +146,22 @@ def _show_entry(entry: LogEntry, out: Output) -> None:
         out.record(entry)
         return
     fields = {name: text for name, text in entry.fields.items() if name != "at_ms"}
-    told = " ".join(f"{name}={_short(text) if name != 'text' else text}" for name, text in fields.items())
+    told = " ".join(f"{name}={short(text) if name != 'text' else text}" for name, text in fields.items())
     # One line an entry, whatever the agent said.
-    out.line(harmless(f"{_time(int(entry.id.partition('-')[0]))}  {entry.type:<18}  {told}", keep_lines=False).rstrip())
+    out.line(
+        harmless(f"{moment(int(entry.id.partition('-')[0]))}  {entry.type:<18}  {told}", keep_lines=False).rstrip()
+    )
 
 
-def _state(place: str, entry: InboxEntry) -> str:
-    if place == "in-flight":
-        return "in its turn"
-    if entry.awake:
-        return "awake"
-    return "parked" if entry.wake else "not waking"
-
-
-def _short(text: str) -> str:
+def short(text: str) -> str:
+    """Cut a text that is too long for a table."""
     return text if len(text) <= _WIDE else f"{text[: _WIDE - 1]}…"
 
 
-def _time(ms: int) -> str:
+def moment(ms: int) -> str:
+    """Give a time of the server's clock in milliseconds as local time; empty for 0."""
     if not ms:
         return ""
-    moment = datetime.fromtimestamp(ms / 1000, UTC).astimezone()
-    today = moment.date() == datetime.now(UTC).astimezone().date()
-    return moment.strftime("%H:%M:%S.%f" if today else "%Y-%m-%d %H:%M:%S.%f")[:-3]
+    at = datetime.fromtimestamp(ms / 1000, UTC).astimezone()
+    today = at.date() == datetime.now(UTC).astimezone().date()
+    return at.strftime("%H:%M:%S.%f" if today else "%Y-%m-%d %H:%M:%S.%f")[:-3]

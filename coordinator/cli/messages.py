@@ -13,6 +13,7 @@ from coordinator.domain.records import SessionPolicy
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Awaitable, Callable
 
     from coordinator.cli.output import Output
     from coordinator.domain.records import Receipt
@@ -40,43 +41,51 @@ async def open_(options: Namespace, out: Output) -> None:
 
 async def send(options: Namespace, out: Output) -> int:
     """Send a message to next-turn; opens an unknown session with the default policy."""
-    text = await _text(options.text)
+    text = await text_of(options.text)
     async with connected(options, out) as coord:
         session = coord.session(options.session)
-
-        async def put() -> Receipt:
-            return await session.send(
+        receipt = await opened(
+            session,
+            lambda: session.send(
                 text,
                 message_id=options.message_id,
                 wake=options.wake,
                 on_busy=options.on_busy,
                 sender=options.sender or None,
-            )
+            ),
+        )
+        return await answered(session, receipt, options, out)
 
-        try:
-            receipt = await put()
-        except SessionUnknown:
-            # Opened only when it is not there: a policy that somebody chose is never overwritten by a send.
-            await session.open()
-            receipt = await put()
-        if not options.wait:
-            _show_receipt(receipt, out)
-            return 0
-        return await _show_result(session, receipt, options.timeout, out)
+
+async def opened(session: Session, put: Callable[[], Awaitable[Receipt]]) -> Receipt:
+    """Put a message into a session, which is opened if nobody has: a policy that somebody chose stays as it is."""
+    try:
+        return await put()
+    except SessionUnknown:
+        await session.open()
+        return await put()
+
+
+async def answered(session: Session, receipt: Receipt, options: Namespace, out: Output) -> int:
+    """Print the receipt, or with --wait the turn's end."""
+    if not options.wait:
+        show_receipt(receipt, out)
+        return 0
+    return await show_result(session, receipt, options.timeout, out)
 
 
 async def steer(options: Namespace, out: Output) -> None:
     """Send a message to next-step."""
-    text = await _text(options.text)
+    text = await text_of(options.text)
     async with connected(options, out) as coord:
-        _show_receipt(await coord.session(options.session).steer(text, message_id=options.message_id), out)
+        show_receipt(await coord.session(options.session).steer(text, message_id=options.message_id), out)
 
 
 async def inject(options: Namespace, out: Output) -> None:
     """Send a message to next-step that does not wake."""
-    text = await _text(options.text)
+    text = await text_of(options.text)
     async with connected(options, out) as coord:
-        _show_receipt(await coord.session(options.session).inject(text, message_id=options.message_id), out)
+        show_receipt(await coord.session(options.session).inject(text, message_id=options.message_id), out)
 
 
 async def close(options: Namespace, out: Output) -> None:
@@ -103,7 +112,8 @@ async def wait(options: Namespace, out: Output) -> None:
         out.line(f"{options.session} is {state}, turn {seen.turn}")
 
 
-async def _show_result(session: Session, receipt: Receipt, timeout: float | None, out: Output) -> int:  # noqa: ASYNC109
+async def show_result(session: Session, receipt: Receipt, timeout: float | None, out: Output) -> int:  # noqa: ASYNC109
+    """Wait for the end of the message's turn and print it; 1 if it did not complete."""
     async with out.progress(f"waiting for the turn of {receipt.message_id}"):
         result = await session.result(receipt.message_id, timeout=timeout)
     well = result.reason in _ENDED_WELL
@@ -116,7 +126,8 @@ async def _show_result(session: Session, receipt: Receipt, timeout: float | None
     return 0 if well else 1
 
 
-def _show_receipt(receipt: Receipt, out: Output) -> None:
+def show_receipt(receipt: Receipt, out: Output) -> None:
+    """Print what an accepted message was answered."""
     if out.json:
         out.record(receipt)
     else:
@@ -124,7 +135,7 @@ def _show_receipt(receipt: Receipt, out: Output) -> None:
         out.line(f"{receipt.message_id} {receipt.placement} (sequence {receipt.sequence}{again})")
 
 
-async def _text(given: str) -> str:
+async def text_of(given: str) -> str:
     """Give the text itself, or stdin's for `-`, without the newline that ends a pipe's last line."""
     if given != "-":
         return given

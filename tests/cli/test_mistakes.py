@@ -26,6 +26,16 @@ USAGE = [
     ("open", "s", "--lost-turns", "maybe"),
     ("ls", "--redis"),
     ("orchestrator", "--workflow", "flow.toml"),
+    ("cancel", "s", "--kind", "replace"),
+    ("cancel", "s", "--keep-inbox", "--clear-inbox"),
+    ("cancel", "s", "--timeout", "3"),
+    ("cancel", "s", "--expected-turn", "0"),
+    ("replace", "s"),
+    ("replace", "s", "text", "--entry", "m"),
+    ("interrupt", "s"),
+    ("inbox", "s", "shuffle"),
+    ("inbox", "s", "remove"),
+    ("inbox", "s", "replace", "m"),
 ]
 
 
@@ -91,9 +101,13 @@ def test_another_partition_count_is_refused(run: Run) -> None:
     assert "16" in ran.error["message"]
 
 
-@pytest.mark.parametrize("command", ["show", "tail", "inbox", "wait", "close", "steer", "inject"])
+@pytest.mark.parametrize(
+    "command",
+    ["show", "tail", "inbox", "wait", "close", "steer", "inject", "cancel", "interrupt", "explain", "replace"],
+)
 def test_an_unknown_session_is_named(run: Run, command: str) -> None:
-    text = ["text"] if command in {"steer", "inject"} else []
+    text = ["text"] if command in {"steer", "inject", "interrupt"} else []
+    text = ["--entry", "m"] if command == "replace" else text
     ran = run(command, "nobody", *text)
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.startswith("coordinator: SessionUnknown: ")

@@ -1,0 +1,184 @@
+"""The sentences of an explanation, from what was read; nothing here reads anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from coordinator.domain.records import Snapshot
+
+_OVERDUE_MS: Final = 5_000
+
+
+class Scene(msgspec.Struct, frozen=True, kw_only=True):
+    """What was read about one session, at about one moment."""
+
+    seen: Snapshot
+    left: dict[str, int]
+    """Milliseconds until each deadline, negative when it is over."""
+    worker: str
+    workers: int
+    """Workers that live."""
+    room: int
+    """Sessions that they could take."""
+
+    @property
+    def overdue(self) -> list[str]:
+        """Deadlines that a sweep should have met by now."""
+        return [kind for kind, left in self.left.items() if left < -_OVERDUE_MS]
+
+    @property
+    def awake(self) -> int:
+        """Pending messages that start an idle session."""
+        return sum(entry.awake for entry in (*self.seen.inbox.next_step, *self.seen.inbox.next_turn))
+
+    @property
+    def parked(self) -> int:
+        """Pending messages that wait for one that wakes."""
+        return len(self.seen.inbox.next_step) + len(self.seen.inbox.next_turn) - self.awake
+
+    def until(self, kind: str) -> str:
+        """When a deadline is over, for a sentence."""
+        left = self.left.get(kind)
+        if left is None:
+            return "when it ends"
+        return f"in {left / 1000:.1f} s" if left >= 0 else f"now (it was due {-left / 1000:.1f} s ago)"
+
+
+def reasons(scene: Scene) -> Iterator[str]:
+    """Say why the session is where it is, what matters most first."""
+    seen = scene.seen
+    if seen.lifecycle != "open":
+        yield _closing(scene)
+    if seen.cancel_pending:
+        yield _stopping(scene)
+    if seen.phase == "maintenance":
+        yield (
+            f"Maintenance job {seen.maintenance!r} has it; messages queue until it ends. "
+            f"Its lease ends {scene.until('maintenance')}."
+        )
+    elif seen.open_turn:
+        yield _owed(scene)
+    elif seen.phase == "running":
+        yield _waiting(scene)
+    elif seen.lifecycle != "closed":
+        yield _idle(scene)
+    yield from _besides(scene)
+
+
+def advice(scene: Scene) -> Iterator[str]:
+    """Say what somebody could do about it."""
+    seen, name = scene.seen, scene.seen.session_id
+    if scene.overdue:
+        yield "Start an orchestrator, `coordinator orchestrator`; `coordinator doctor` shows what else it would find."
+    if seen.waiting_for == "placement" and not scene.workers:
+        yield "No worker lives: start one, `coordinator worker --agent module:name`."
+    elif seen.waiting_for == "placement" and not scene.room:
+        yield f"All {scene.workers} workers are full: start another one, or raise --max-sessions."
+    if seen.unsettled_turn:
+        yield _settling(scene)
+    if seen.cancel_pending:
+        yield f"Wait for it: `coordinator cancel {name} --wait` joins the stop and tells how it ends."
+    elif seen.open_turn:
+        yield f"To end the turn now: `coordinator cancel {name}`, or `coordinator replace {name} TEXT`."
+    if seen.lifecycle == "closed":
+        yield "Use another session id; this one can be read until its retention removes it."
+    elif seen.phase == "idle" and scene.awake and not seen.unsettled_turn:
+        yield f"This is not meant to happen: `coordinator send {name} TEXT` starts it; report it, with its log."
+    elif seen.phase == "idle" and scene.parked:
+        yield (
+            f"Any message that wakes runs them first: `coordinator send {name} TEXT`. "
+            f"To edit them: `coordinator inbox {name} --help`."
+        )
+
+
+def _closing(scene: Scene) -> str:
+    if scene.seen.lifecycle == "closed":
+        return f"It is closed: nothing starts any more. It is removed {scene.until('retention')}."
+    return "It is closing: it takes no more messages, and is closed when what is open has ended."
+
+
+def _stopping(scene: Scene) -> str:
+    seen = scene.seen
+    what = f"generation {seen.generation}" if seen.open_turn else "its maintenance job"
+    return (
+        f"It is being stopped ({seen.cancel_kind}, operation {seen.cancel_id}): {what} was told to end, and is ended "
+        f"as escalated {scene.until('cancel')} otherwise."
+    )
+
+
+def _owed(scene: Scene) -> str:
+    seen = scene.seen
+    turn = (
+        f"Turn {seen.open_turn} is open: generation {seen.generation}, attempt {seen.attempt}, is owed by execution "
+        f"{seen.execution_id} on worker {seen.worker_id}"
+    )
+    if scene.left.get("lease", 0) <= 0:
+        return f"{turn}, whose lease has run out: a sweep ends it."
+    if not seen.accepted:
+        return f"{turn}. Its agent has not accepted it, and it goes back in line {scene.until('acceptance')}."
+    return f"{turn}. Its agent is at work; the lease, which heartbeats renew, ends {scene.until('lease')}."
+
+
+def _waiting(scene: Scene) -> str:
+    seen = scene.seen
+    if seen.waiting_for == "placement":
+        return f"It waits for a worker that takes its activity; that is offered again {scene.until('placement')}."
+    if seen.waiting_for == "start":
+        return (
+            f"Execution {seen.execution_id} is starting on worker {seen.worker_id}; it is given up "
+            f"{scene.until('start')}."
+        )
+    if seen.waiting_for == "settlement":
+        return _unsettled(scene)
+    if seen.waiting_for == "guard":
+        return "Its next turn waits for the guard."
+    return f"A driver on worker {seen.worker_id} is about to open its next turn."
+
+
+def _unsettled(scene: Scene) -> str:
+    seen = scene.seen
+    return (
+        f"Turn {seen.unsettled_turn} has ended ({seen.last_reason}), and waits for a replica to settle it; its ready "
+        f"is looked for again {scene.until('settlement')}."
+    )
+
+
+def _settling(scene: Scene) -> str:
+    seen = scene.seen
+    if seen.handler_failures:
+        return f"Its handlers have failed {seen.handler_failures} times: see the orchestrator's log."
+    return "If that stays so, no orchestrator runs, or its handlers hang: `coordinator doctor` tells."
+
+
+def _idle(scene: Scene) -> str:
+    seen = scene.seen
+    if seen.unsettled_turn:
+        return _unsettled(scene)
+    if scene.awake:
+        return f"It is idle although {scene.awake} of its messages should have started it."
+    if scene.parked:
+        why = "a stop or a failed turn parked them, or they were sent not to wake it"
+        return f"It is idle, and {scene.parked} messages wait for one that wakes it ({why})."
+    last = f" Turn {seen.last_turn} was its last one, and ended {seen.last_reason}." if seen.last_turn else ""
+    return f"It is idle: nothing is queued.{last}"
+
+
+def _besides(scene: Scene) -> Iterator[str]:
+    seen = scene.seen
+    if seen.guard_owner:
+        yield (
+            f"The guard is held by {seen.guard_owner} (number {seen.guard_number}) for another {seen.guard_ms} ms: no "
+            "turn opens but the holder's, and nobody else settles one."
+        )
+    if seen.suspects:
+        yield (
+            f"Suspect executions: {', '.join(seen.suspects)}. Nobody has confirmed their end, and they are never used "
+            f"again; they are forgotten {scene.until('suspect')}."
+        )
+    if seen.execution_status == "failed":
+        yield "Its last execution could not be started; the next message that wakes it tries again."
+    if scene.overdue:
+        yield f"Nobody has swept its deadlines that are over: {', '.join(scene.overdue)}."
