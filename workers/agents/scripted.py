@@ -5,7 +5,8 @@ sleep SECONDS      waits; a cancel ends it and the turn
 hold NAME          waits until the key <namespace>:scripted:NAME exists; a cancel ends it and the turn
 step               a step boundary: takes steering, streams `steered: TEXT` for each
 ignore-cancel      from here on this turn does not react to cancels
-late SECONDS       when cancelled: stays silent, and reports completion SECONDS later, whatever happened meanwhile
+late SECONDS       when cancelled: stays silent, and reports completion SECONDS later, whatever happened meanwhile;
+                   after ignore-cancel only when its task is killed
 ask QUESTION       asks, waits for the answer, streams `answer: TEXT`
 fail MESSAGE       ends the turn as an error
 exit               ends the worker process at once, as SIGKILL would (only with COORDINATOR_SCRIPTED_EXIT=1)
@@ -78,11 +79,21 @@ class _Script:
         self._gates = gates
         self._ignores = False
         self._late: float | None = None
+        self._report: asyncio.Task[TurnEnd] | None = None
         self._killed = False
         self._follows = False
 
     async def run(self) -> TurnEnd:
         """Run all lines, or as many as the turn lives."""
+        try:
+            return await self._run()
+        except asyncio.CancelledError:
+            self._killed = True
+            if self._late is not None:
+                _ = self._begin_report(self._late)
+            raise
+
+    async def _run(self) -> TurnEnd:
         turn = self._turn
         for line in self._prompt.text.split("\n"):
             if turn.cancelled.is_set() and not self._ignores:
@@ -176,14 +187,15 @@ class _Script:
     async def _cancelled(self) -> TurnEnd:
         if self._late is None:
             return TurnEnd(self._prompt.ownership, "cancelled")
-        report = asyncio.create_task(self._report_late(self._late), name="scripted-late")
-        _detached.add(report)
-        report.add_done_callback(_detached.discard)
-        try:
-            return await asyncio.shield(report)
-        except asyncio.CancelledError:
-            self._killed = True
-            raise
+        return await asyncio.shield(self._begin_report(self._late))
+
+    def _begin_report(self, seconds: float) -> asyncio.Task[TurnEnd]:
+        # Detached: it outlives the prompt's task, as an agent's own process would.
+        if self._report is None:
+            self._report = asyncio.create_task(self._report_late(seconds), name="scripted-late")
+            _detached.add(self._report)
+            self._report.add_done_callback(_detached.discard)
+        return self._report
 
     async def _report_late(self, seconds: float) -> TurnEnd:
         await asyncio.sleep(seconds)
