@@ -11,6 +11,7 @@ from tests.integration.conftest import Deployment
 from tests.integration.puppet import Puppet
 from tests.stops.scene import Scene, aborted
 from tests.support.faulty import FaultyStore
+from tests.support.sweeping import due
 from tests.support.watch import BOUND, seen
 from workers.agents.protocol import TurnEnd
 
@@ -36,7 +37,7 @@ async def test_at_the_deadline_exactly_one_of_both_ends_counts(deployment: Deplo
     ended = asyncio.create_task(seen(scene.session, "turn.ended"))
     stop, faulty = await scene.cancel(), FaultyStore(scene.kernel.store)
     await aborted(call)
-    due = await _due(scene)
+    score = await due(scene.kernel, scene.session.id, "cancel")
 
     async def complete() -> None:
         call.done("cancelled")
@@ -44,7 +45,7 @@ async def test_at_the_deadline_exactly_one_of_both_ends_counts(deployment: Deplo
 
     if first == "completion":
         faulty.before("expire_cancel", complete)
-    expired = await scene.kernel.deadlines.expire("cancel", scene.session.id, due)
+    expired = await scene.kernel.deadlines.expire("cancel", scene.session.id, score)
     if first == "deadline":
         if not call.outcome.cancelled():
             call.done("cancelled")
@@ -52,18 +53,6 @@ async def test_at_the_deadline_exactly_one_of_both_ends_counts(deployment: Deplo
     assert (await ended).fields["reason"] == ("cancelled" if first == "completion" else "escalated")
     assert await scene.outcome(stop) == ("cancelled" if first == "completion" else "escalated")
     assert len((await scene.judged()).turns) == 1
-
-
-async def _due(scene: Scene) -> str:
-    """Sweep, as a replica does, until the deadline is over; its score."""
-    partition = scene.kernel.store.keys.partition_of(scene.session.id)
-    async with asyncio.timeout(BOUND):
-        while True:
-            sweep = await scene.kernel.deadlines.sweep(partition)
-            for one in sweep.due:
-                if one.kind == "cancel":
-                    return one.score
-            await asyncio.sleep((sweep.next_ms or 20) / 1000)
 
 
 async def test_an_escalation_releases_those_who_wait_for_that_turn_and_nobody_else(scene: Scene) -> None:
