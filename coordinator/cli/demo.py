@@ -21,13 +21,14 @@ if TYPE_CHECKING:
     from coordinator.cli.demo_view import View
     from coordinator.cli.output import Output
 
-# Short, so that a killed worker is missed while somebody watches; a deployment keeps the defaults.
+# Short, so that a killed worker is missed and a stop given up while somebody watches; deployments keep the defaults.
 _HURRIED: Final = {
     "COORDINATOR_HEARTBEAT": "0.25",
     "COORDINATOR_LEASE": "1.5",
     "COORDINATOR_SELF_STOP": "3",
     "COORDINATOR_PLACEMENT": "1",
     "COORDINATOR_SWEEP": "0.25",
+    "COORDINATOR_CANCEL_TIMEOUT": "1",
 }
 
 

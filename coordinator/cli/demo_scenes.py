@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from coordinator.cli.demo_stage import CAPACITY, DemoFailed
+from coordinator.cli.demo_stops import ignored_stop, late_predecessor, stop_with_a_queue, wake_during_a_stop
 from coordinator.domain.verdicts import Verdict
 
 if TYPE_CHECKING:
@@ -99,4 +100,12 @@ async def _lost(stage: Stage) -> tuple[str, int]:
     raise DemoFailed("no turn was lost")
 
 
-SCENES: Final[tuple[Callable[[Stage], Awaitable[None]], ...]] = (two_workers, killed_worker, late_completion)
+SCENES: Final[tuple[Callable[[Stage], Awaitable[None]], ...]] = (
+    two_workers,
+    killed_worker,
+    late_completion,
+    stop_with_a_queue,
+    wake_during_a_stop,
+    late_predecessor,
+    ignored_stop,
+)

@@ -77,6 +77,12 @@ class Stage:
         self.sent.append((session_id, receipt.message_id))
         return receipt
 
+    async def replace(self, session_id: str, *lines: str) -> Receipt:
+        """Stop what runs for another prompt, and note that this was accepted."""
+        receipt = await self.coord.session(session_id).replace("\n".join(lines))
+        self.sent.append((session_id, receipt.message_id))
+        return receipt
+
     async def result(self, session_id: str, receipt: Receipt) -> TurnResult:
         """Wait for the end of a message's turn."""
         return await self.coord.session(session_id).result(receipt.message_id, timeout=_BOUND)
