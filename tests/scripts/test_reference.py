@@ -101,6 +101,6 @@ def test_the_kinds_of_deadlines_and_the_counters_are_listed() -> None:
     kinds = set(re.findall(r"\bdeadline\('(\w+)'", "".join(BODIES.values())))
     assert set(quoted(keys["deadlines"])[1].split()) == kinds == set(KINDS)
     counted = set(re.findall(r"\bcount\('([\w.]+)'", "".join(BODIES.values())))
-    assert {"stale.*" if name == "stale." else name for name in counted} <= {
+    assert {f"{name}*" if name.endswith(".") else name for name in counted} <= {
         name for text in quoted(keys["counters"]) for name in text.split()
     }
