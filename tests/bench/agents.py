@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import time
+from typing import Final
 
 from workers.agents.protocol import Execution, Prompt, Turn, TurnEnd
+
+WAIT: Final = "wait"
 
 
 async def tiny(prompt: Prompt, turn: Turn) -> None:
@@ -15,7 +18,8 @@ async def tiny(prompt: Prompt, turn: Turn) -> None:
 class Stamping:
     """Says how many nanoseconds ago its prompt's text, a monotonic time of this machine, was.
 
-    It is called as soon as the claim is answered, since the host does not accept for it.
+    It is called as soon as the claim is answered, since the host does not accept for it. Told to wait it does so until
+    its turn is stopped, and says what the time was when it knew.
     """
 
     async def start(self, execution: Execution) -> None:
@@ -23,6 +27,11 @@ class Stamping:
 
     async def prompt(self, prompt: Prompt, turn: Turn) -> TurnEnd:
         """Look at the clock first."""
+        if prompt.text == WAIT:
+            await turn.accepted()
+            await turn.cancelled.wait()
+            await turn.emit(str(time.monotonic_ns()))
+            return TurnEnd(prompt.ownership, "cancelled")
         now = time.monotonic_ns()
         await turn.emit(str(now - int(prompt.text)))
         return TurnEnd(prompt.ownership)

@@ -11,10 +11,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Sizes of one run."""
 
     blocks: int
-    """Floor, turns and placements are measured in turns, this often, so that noise meets all of them."""
+    """Floor, turns, placements and stops are measured in turns, this often, so that noise meets all of them."""
     floors: int
     turns: int
     placements: int
+    stops: int
     """Each: rounds in one block."""
     arq_starts: int
     arq_jobs: int
@@ -32,10 +33,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 FULL: Final = Plan(
-    blocks=6, floors=60, turns=60, placements=16, arq_starts=10, arq_jobs=1200, floor_items=6000, rounds=3, busy=900,
-    counted=50, window=10.0,
+    blocks=6, floors=60, turns=60, placements=16, stops=10, arq_starts=10, arq_jobs=1200, floor_items=6000, rounds=3,
+    busy=900, counted=50, window=10.0,
 )  # fmt: skip
 QUICK: Final = Plan(
-    blocks=3, floors=40, turns=40, placements=10, arq_starts=3, arq_jobs=500, floor_items=3000, rounds=2, busy=300,
-    counted=20, window=6.0,
+    blocks=3, floors=40, turns=40, placements=10, stops=8, arq_starts=3, arq_jobs=500, floor_items=3000, rounds=2,
+    busy=300, counted=20, window=6.0,
 )  # fmt: skip

@@ -15,6 +15,7 @@ from tests.bench.latency import Latency
 from tests.bench.plan import Plan
 from tests.bench.report import Figure, Report
 from tests.bench.rig import Rig, rig
+from tests.bench.stops import Stopped, Stops
 from tests.bench.throughput import Throughput
 
 PARTS: Final = ("latency", "throughput", "scripts", "idle", "memory")
@@ -36,10 +37,11 @@ class Run:
         return self._beside
 
     async def latency(self) -> None:
-        """The floor, turns and placements, block by block."""
+        """The floor, turns, placements and stops, block by block."""
         floor, arq = await self.beside()
         plan, worker = self._plan, await self._rig.worker("tests.bench.agents:Stamping")
         latency, plain = await Latency.start(self._rig), await Floor.start(self._rig, PLAIN)
+        stops, stopped = await Stops.start(self._rig), Stopped([], [])
         floors: list[float] = []
         plains: list[float] = []
         turns: list[float] = []
@@ -49,6 +51,9 @@ class Run:
             plains += await plain.latencies(plan.floors)
             turns += await latency.turns(plan.turns)
             placements += await latency.placements(plan.placements)
+            more = await stops.rounds(plan.stops)
+            stopped.aborts.extend(more.aborts)
+            stopped.outcomes.extend(more.outcomes)
         await worker.terminate()
         starts = await arq.latencies(plan.arq_starts)
         low, other = statistics.median(floors), statistics.median(starts)
@@ -61,6 +66,7 @@ class Run:
         for name, found, most in (
             ("start of a turn on a live execution", turns, 1.5),
             ("first placement through arq", placements, 4.0),
+            ("cancel to the agent's abort event", stopped.aborts, 2.0),
         ):
             value = statistics.median(found)
             self.figures.append(
@@ -69,6 +75,14 @@ class Run:
                     against="floor", goal=f"<= {most:g} x floor", met=value <= most * low,
                 )
             )  # fmt: skip
+
+        ends = stopped.outcomes
+        self.figures.append(
+            Figure(
+                name="cancel to its outcome, the agent obeys", value=statistics.median(ends), unit="ms", p95=_p95(ends),
+                floor=low, ratio=statistics.median(ends) / low, against="floor",
+            )
+        )  # fmt: skip
 
     async def throughput(self, throughput: Throughput) -> None:
         """The floor, arq and full turns, all by one client and one process on the other side."""
