@@ -47,7 +47,7 @@ if keep_inbox == '0' then
   discard_all('cancelled')
 end
 if parks and running then
-  park()
+  park(false)
 end
 if kind == 'user' and (open or text('unsettled') ~= '') and text('cancelled_turn') ~= text('turn') then
   set('cancelled_turn', text('turn'))

@@ -50,7 +50,7 @@ end
 local yields, phase, open = stopping and other == 'user', text('phase'), text('open_claim') ~= ''
 local interrupts = kind == 'parent' and not yields
 if interrupts and phase ~= 'idle' then
-  park()
+  park(is_chosen(text('direct')))
 end
 local sequence = body ~= '' and insert('next-turn', not yields, '1', kind, guard_number) or put_chosen()
 if kind == 'direct' then

@@ -3,6 +3,15 @@
 -- ARGV  chosen...  id  those that go first in line instead of a new text, in order
 -- @include lib/inbox
 
+local function is_chosen(id)
+  for at = chosen, #ARGV do
+    if ARGV[at] == id then
+      return true
+    end
+  end
+  return false
+end
+
 local function missing_choice()
   for at = chosen, #ARGV do
     if not is_pending(ARGV[at]) then

@@ -15,9 +15,9 @@ end
 
 -- A parking stop also discards the direct prompt that waits, of which there is one at most: its caller waits for it, and
 -- would not know that it was parked.
-local function park()
+local function park(spares_direct)
   raise_mark()
-  if is_pending(text('direct')) then
+  if not spares_direct and is_pending(text('direct')) then
     discard(text('direct'), 'cancelled')
   end
 end

@@ -1,0 +1,1 @@
+"""A session against a plain model of it, by random calls."""

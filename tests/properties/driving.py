@@ -1,0 +1,153 @@
+"""The machine's other half: the driver, the sweeper, the replica, the holder of the guard, the maintenance job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule
+
+from coordinator.domain.verdicts import Verdict
+from tests.properties.machine import REASONS, Sessions, is_open, is_waiting, now_and_then
+
+
+class Everything(Sessions):
+    """All rules."""
+
+    @precondition(is_waiting)
+    @rule()
+    def claim(self) -> None:
+        self.world.run(self._claim())
+
+    async def _claim(self) -> None:
+        token = (await self.scene.view()).activity
+        if not self.model.up:
+            self.execution, self.model.up, self.model.driven = self.new("e"), True, True
+            accepted = await self.kernel.executions.accept(self.sid, token, self.execution, "w")
+            assert accepted.verdict is Verdict.OK
+            assert await self.kernel.executions.boot(self.sid, self.execution)
+        claim_id, execution, following = self.new("c"), self.execution, self.new("a")
+
+        async def call() -> Any:
+            return await self.kernel.turns.claim(self.sid, token, execution, claim_id, next_token=following)
+
+        claim = await call()
+        assert claim.verdict == self.model.claim()
+        if claim.ownership:
+            assert [one.message_id for one in claim.messages] == [one.id for one in self.model.prompt.batch]  # type: ignore[union-attr]
+            self.ownership, self.token, self.spoken, self.steps = claim.ownership, token, 0, 0
+        if claim.verdict in {Verdict.OK, Verdict.EMPTY}:
+            self.calls["claim"] = call
+
+    @precondition(is_open)
+    @rule()
+    def output(self) -> None:
+        self.spoken += 1
+        ownership, number = self.ownership, self.spoken
+        assert self.made(self.new("x"), lambda: self.kernel.turns.output(self.sid, ownership, number, "word"))
+        assert self.model.prompt
+        self.model.prompt.accepted = True
+
+    @precondition(is_open)
+    @rule()
+    def step(self) -> None:
+        self.steps += 1
+        ownership, number, prompt = self.ownership, self.steps, self.model.prompt
+        assert prompt
+        before = len(prompt.batch)
+        taken = self.made(self.new("x"), lambda: self.kernel.turns.step(self.sid, ownership, number))
+        self.model.step()
+        assert [one.message_id for one in taken] == [one.id for one in prompt.batch[before:]]
+
+    @precondition(is_open)
+    @rule(reason=st.sampled_from(REASONS), undelivered=st.booleans())
+    def finish(self, reason: str, undelivered: bool) -> None:
+        ownership, token, following = self.ownership, self.token, self.new("a")
+        undelivered = undelivered and reason == "error"
+        end = self.made(
+            self.new("x"),
+            lambda: self.kernel.turns.finish(
+                self.sid, ownership, token, reason, undelivered=undelivered, next_token=following
+            ),
+        )
+        assert end.verdict == self.model.finish(reason, undelivered=undelivered)
+
+    @precondition(lambda self: is_open(self) and self.model.operation)
+    @rule()
+    def escalate(self) -> None:
+        ownership = self.ownership
+        assert self.made(self.new("x"), lambda: self.kernel.stops.escalate(self.sid, ownership, "it can't"))
+        self.model.escalate()
+
+    def expired(self, kind: str) -> None:
+        following = self.new("a")
+        self.world.run(self.scene.make_due(kind))
+        found = self.made(
+            self.new("x"), lambda: self.kernel.deadlines.expire(kind, self.sid, "1", next_token=following)
+        )
+        assert found.verdict is Verdict.OK
+
+    @precondition(lambda self: self.model.operation)
+    @rule()
+    def expire_cancel(self) -> None:
+        self.expired("cancel")
+        self.model.escalate()
+
+    @precondition(now_and_then(3))
+    @precondition(lambda self: self.model.up)
+    @rule()
+    def expire_lease(self) -> None:
+        self.expired("lease")
+        self.model.lost()
+
+    @precondition(lambda self: is_open(self) and not self.model.prompt.accepted)
+    @rule()
+    def expire_acceptance(self) -> None:
+        self.expired("acceptance")
+        self.model.lost()
+
+    @precondition(lambda self: self.model.unsettled)
+    @rule()
+    def settle(self) -> None:
+        entry, event = self.world.run(self.scene.readies())[-1]
+
+        async def call() -> Any:
+            return await self.kernel.settlements.settle(event, entry)
+
+        if self.model.guard:
+            assert self.world.run(call()).verdict is Verdict.GUARDED
+        else:
+            assert self.made(entry, call).verdict is Verdict.OK
+            self.model.settle()
+
+    @precondition(now_and_then(5))
+    @rule()
+    def guard(self) -> None:
+        if self.model.guard:
+            number, self.model.guard = self.model.guard, 0
+            assert self.made(self.new("x"), lambda: self.kernel.guards.release(self.sid, f"g{number}", number))
+        else:
+            number = self.world.run(self.scene.view()).guard_number
+            self.numbers += 1
+            owner_number = self._guards = getattr(self, "_guards", 0) + 1
+            state = self.world.run(self.kernel.guards.acquire(self.sid, f"g{owner_number}"))
+            assert state.number == owner_number
+            self.model.guard = owner_number
+
+    @precondition(now_and_then(3))
+    @precondition(lambda self: self.model.phase == "idle" and self.model.lifecycle == "open")
+    @rule()
+    def maintain(self) -> None:
+        job = self.job = self.new("j")
+        self.made("begin", lambda: self.kernel.maintenance.begin(self.sid, job, "compact"))
+        self.model.phase = "maintenance"
+
+    @precondition(lambda self: self.model.phase == "maintenance")
+    @rule(over=st.booleans())
+    def end_job(self, over: bool) -> None:
+        if over:
+            self.expired("maintenance")
+        else:
+            job = self.job
+            assert self.made(self.new("x"), lambda: self.kernel.maintenance.end(self.sid, job))
+        self.model.end_job("escalated" if over else "cancelled")

@@ -1,0 +1,58 @@
+"""One session against the model: many examples on a stand-in, some on a real server (COORDINATOR_EXAMPLES for more)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import fakeredis
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+from redis.asyncio import Redis
+
+from coordinator.services import Kernel
+from coordinator.settings import Settings
+from coordinator.store import connections
+from coordinator.store.store import Store
+from tests.properties.driving import Everything
+from tests.properties.machine import World
+from tests.support.servers import Servers
+
+EXAMPLES = int(os.environ.get("COORDINATOR_EXAMPLES", "0"))
+
+
+def explore(runner: asyncio.Runner, redis: Redis, examples: int, *, flags: bool) -> None:
+    """The same examples every time, unless more than the usual number is asked for."""
+    world = World(runner, Kernel(Store(redis, Settings(), flags=flags)))
+    machine = type("Machine", (Everything,), {"world": world})
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=EXAMPLES or examples,
+            stateful_step_count=40,
+            deadline=None,
+            database=None,
+            derandomize=not EXAMPLES,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+@pytest.mark.timeout(60 + EXAMPLES)
+def test_a_session_does_what_the_model_does() -> None:
+    """Sections 5, 6 and 11, for breadth."""
+    with asyncio.Runner() as runner:
+        redis = fakeredis.FakeAsyncRedis(server=fakeredis.FakeServer(), decode_responses=True)
+        explore(runner, redis, 60, flags=False)
+        runner.run(redis.aclose())
+
+
+@pytest.mark.timeout(60 + EXAMPLES)
+def test_a_session_on_a_real_server_does_what_the_model_does(servers: Servers) -> None:
+    """The same, for truth."""
+    with asyncio.Runner() as runner:
+        options = Settings(redis_url=servers.get("bundled").url)
+        redis = connections.coordination(options.redis_url, options)
+        explore(runner, redis, 15, flags=True)
+        runner.run(redis.aclose())
