@@ -99,11 +99,21 @@ async def test_the_quickstart_works_in_the_shell_and_in_python(spawn: Spawn, tmp
     assert told.splitlines()[0] == "hello"
     assert "task-42 is idle, turn 2" in told
     assert "text=steered: use pytest" in told
-    assert re.search(r"generation +2", told)
+    assert re.search(r"generation +4", told)
     (tmp_path / "program.py").write_text(program.text)
     told = await run(sys.executable, "program.py", url=url, cwd=tmp_path)
     assert told.splitlines() == promised(program)
     assert len(promised(program)) == 3
+
+
+async def test_what_is_stopped_and_replaced_comes_out_as_told(spawn: Spawn, tmp_path: Path) -> None:
+    url = f"embedded:{tmp_path}/data"
+    await spawn("up", env={"COORDINATOR_REDIS_URL": url}, ready="up, until Ctrl-C")
+    (program,) = blocks("Stopping and replacing")
+    (tmp_path / "program.py").write_text(program.text)
+    told = await run(sys.executable, "program.py", url=url, cwd=tmp_path)
+    assert told.splitlines() == promised(program)
+    assert len(promised(program)) == 2
 
 
 @pytest.fixture
