@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+import redis
 
-from coordinator import Coordinator
+from coordinator import Coordinator, Settings
 from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.keys import Keys
 from tests.cli.conftest import Ran, Run
 from tests.conftest import Spawn
 
@@ -152,3 +154,17 @@ async def test_explain_shows_a_stop_that_is_ignored_and_what_became_of_it(
     assert any("turn 1 ended escalated" in one["why"] for one in lately)
     assert any(one["type"] == "error" for one in lately)
     assert "all is well" in (await _run(run, "doctor")).out
+
+
+def test_doctor_finds_stops_and_queues_that_nothing_will_end(run: Run, server: EmbeddedServer) -> None:
+    keys, record = Keys("coord", Settings().partitions), redis.Redis.from_url(server.url)
+    for name in ("asleep", "stopping", "parked"):
+        run("send", name, "hello", "--message-id", "m-1")
+        run("cancel", name)
+    record.hset(keys.session("stopping")["session"], "cancel_id", "op-1")
+    record.hdel(keys.session("asleep")["session"], "park_mark")
+    record.close()
+    found = {one["name"]: one for one in run("doctor", "--json").objects}
+    assert (found["queues"]["ok"], found["queues"]["found"]) == (False, "1 are idle with awake messages: asleep")
+    assert (found["sessions"]["ok"], found["sessions"]["found"]) == (False, "1 are busy without a deadline: stopping")
+    assert "This is not meant to happen" in run("explain", "asleep").out

@@ -219,3 +219,17 @@ async def test_inside_the_own_turn_a_stop_works_and_only_waiting_for_it_is_refus
     await hand.end("s", ownership, "cancelled")
     with inside("turn", "s"):
         assert await ticket.outcome() == "cancelled"
+
+
+async def test_in_a_handler_everything_works_that_does_not_wait(session: Session, hand: Hand) -> None:
+    await session.send("work")
+    await session.send("queued", message_id="m-1")
+    await hand.end("s", await hand.begin("s"))
+    with inside("handler", "s"):
+        ticket = await session.cancel(kind="silent")
+        assert await ticket.outcome() == "idle"
+        await session.inbox.replace("m-1", "another text")
+        await session.inbox.steer("m-1")
+        await session.replace("first")
+        await session.interrupt("before it")
+        assert await pending(session) == ["before it", "first"]

@@ -1,0 +1,121 @@
+"""Explanations: what holds a session up in each state, what fails lately, and what to do, read from the record."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from coordinator import Coordinator, Session, SessionUnknown
+from coordinator.explaining import Explanation, explain
+from tests.client.hand import Hand
+
+
+@pytest.fixture
+async def session(coord: Coordinator) -> Session:
+    found = coord.session("s")
+    await found.open()
+    return found
+
+
+async def told(coord: Coordinator) -> Explanation:
+    return await explain(coord.kernel.store, "s")
+
+
+async def enlist(coord: Coordinator, worker_id: str, **fields: Any) -> None:
+    """Register a worker that nobody runs."""
+    store = coord.kernel.store
+    await store.redis.zadd(store.keys.workers, {worker_id: 10**14})
+    for name, value in fields.items():
+        await store.redis.execute_command("HSET", store.keys.worker(worker_id), name, value)
+
+
+async def test_from_rest_to_the_settled_turn_every_state_is_explained(
+    coord: Coordinator, session: Session, hand: Hand
+) -> None:
+    assert (await told(coord)).why == ("It is idle: nothing is queued.",)
+    await session.send("work")
+    seen = await told(coord)
+    assert seen.waiting_for == "placement"
+    assert "waits for a worker" in seen.why[0]
+    assert seen.advice == ("No worker lives: start one, `coordinator worker --agent module:name`.",)
+    await enlist(coord, "w-hand", capacity=1, hosted=1)
+    assert "All 1 workers are full" in (await told(coord)).advice[0]
+    ownership = await hand.begin("s")
+    seen = await told(coord)
+    assert (seen.open_turn, seen.accepted, seen.worker, seen.in_flight) == (1, True, "alive", 1)
+    assert "Turn 1 is open: generation 1, attempt 1, is owed by execution x-s on worker w-hand" in seen.why[0]
+    assert "coordinator cancel s" in seen.advice[0]
+    ticket = await session.cancel()
+    seen = await told(coord)
+    assert seen.why[0].startswith(f"It is being stopped (user, operation {ticket.id}): generation 1 was told to end")
+    assert "--wait" in seen.advice[0]
+    await hand.end("s", ownership, "error", error="no such file")
+    seen = await told(coord)
+    assert (seen.unsettled_turn, seen.cancel_outcome) == (1, "completed")
+    assert "Turn 1 has ended (error), and waits for a replica to settle it" in seen.why[0]
+    assert [one.why for one in seen.refused] == ["turn 1 ended error: no such file"]
+    await hand.settle("s")
+    assert (await told(coord)).why == ("It is idle: nothing is queued. Turn 1 was its last one, and ended error.",)
+
+
+async def test_a_late_completion_and_a_guard_and_a_job_are_shown(
+    coord: Coordinator, session: Session, hand: Hand
+) -> None:
+    await session.send("work")
+    ownership = await hand.begin("s")
+    await hand.end("s", ownership)
+    await hand.settle("s")
+    await session.send("more")
+    await hand.begin("s")
+    await hand.end("s", ownership)
+    assert (await told(coord)).refused[0].why == "a completion of generation 1 came late: its generation differs"
+    async with session.guard() as guard:
+        seen = await told(coord)
+        assert (seen.guard_number, seen.guard_ms > 0) == (guard.number, True)
+        assert any("The guard is held by" in one for one in seen.why)
+
+
+async def test_what_a_stop_has_parked_and_what_has_the_idle_session(coord: Coordinator, session: Session) -> None:
+    await session.send("one")
+    await session.cancel()
+    seen = await told(coord)
+    assert (seen.pending, seen.awake) == (1, 0)
+    assert "1 messages wait for one that wakes it" in seen.why[0]
+    assert "coordinator send s TEXT" in seen.advice[0]
+    async with session.maintain("compaction"):
+        assert "Maintenance job 'compaction' has it" in (await told(coord)).why[0]
+    await session.close()
+    assert (await told(coord)).why[0].startswith("It is closed")
+
+
+async def test_suspects_lost_workers_and_missing_sweepers_are_named(
+    coord: Coordinator, session: Session, hand: Hand
+) -> None:
+    await session.send("work")
+    await hand.begin("s")
+    store = coord.kernel.store
+    await store.redis.zadd(store.keys.session("s")["deadlines"], {"lease:s": 1})
+    seen = await told(coord)
+    assert "whose lease has run out" in seen.why[0]
+    assert any("Nobody has swept its deadlines" in one and "lease" in one for one in seen.why)
+    assert "coordinator orchestrator" in seen.advice[0]
+    await coord.kernel.deadlines.expire("lease", "s", "1")
+    seen = await told(coord)
+    assert seen.suspects == ("x-s",)
+    assert any("Suspect executions: x-s." in one for one in seen.why)
+    assert {one.why for one in seen.refused} == {"turn 1 ended lost: its worker is gone", "execution: lease expired"}
+
+
+async def test_an_unknown_session_has_nothing_to_explain(coord: Coordinator) -> None:
+    with pytest.raises(SessionUnknown):
+        await told(coord)
+
+
+async def test_it_reads_and_changes_nothing(coord: Coordinator, session: Session) -> None:
+    await session.send("work")
+    before = await session.snapshot()
+    await asyncio.gather(*(told(coord) for _ in range(3)))
+    after = await session.snapshot()
+    assert (after.sequence, after.turn, after.deadlines) == (before.sequence, before.turn, before.deadlines)
