@@ -11,7 +11,7 @@ from workers.agentcall import AgentCall, AgentStopped
 from workers.agents.protocol import AGENT_REASONS, DispatchFailed, Prompt, TurnEnd
 
 if TYPE_CHECKING:
-    from coordinator.domain.records import Message, Ownership
+    from coordinator.domain.records import Message
     from coordinator.services.turns import Claim
     from workers.agents.protocol import Agent
     from workers.driver import Driver
@@ -55,14 +55,15 @@ async def prompt_agent(driver: Driver, agent: Agent, turn: LiveTurn, claim: Clai
         return _failed(driver, turn, error)
     finally:
         leave(scope)
-    return _ended(driver, ownership, end)
+    return _ended(driver, turn, end)
 
 
 def _joined(messages: tuple[Message, ...]) -> str:
     return messages[0].body if len(messages) == 1 else "\n".join(message.body for message in messages)
 
 
-def _ended(driver: Driver, ownership: Ownership, end: object) -> Ending:
+def _ended(driver: Driver, turn: LiveTurn, end: object) -> Ending:
+    ownership = turn.ownership
     if not isinstance(end, TurnEnd):
         return _refused(driver, f"The agent returned {type(end).__name__} where a TurnEnd belongs.")
     if end.ownership != ownership:
@@ -76,7 +77,8 @@ def _ended(driver: Driver, ownership: Ownership, end: object) -> Ending:
     resume_token = driver.execution.resume_token
     changed = resume_token if resume_token != driver.saved_resume else ""
     driver.saved_resume = resume_token
-    if driver.interrupted and end.reason == "cancelled":
+    # One that was stopped before its worker had to leave has answered that stop.
+    if driver.interrupted and end.reason == "cancelled" and turn.cancel_cause == driver.interrupted:
         return Ending("interrupted", driver.interrupted, changed)
     return Ending(end.reason, end.error, changed)
 

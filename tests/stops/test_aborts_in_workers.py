@@ -194,8 +194,12 @@ async def _no_suspects(scene: Scene) -> bool:
 
 
 @pytest.mark.parametrize("obeys", [True, False])
-async def test_a_worker_that_leaves_during_a_stop_ends_it(deployment: Deployment, obeys: bool) -> None:
-    """Section 9: with an operation recorded the prompt is used up: put back, it would undo the stop."""
+@pytest.mark.parametrize("hurries", [True, False])
+async def test_a_worker_that_leaves_during_a_stop_ends_it(deployment: Deployment, obeys: bool, hurries: bool) -> None:
+    """Section 9: with an operation recorded the prompt is used up: put back, it would undo the stop.
+
+    An agent that obeys the stop has ended its turn by itself, also if its worker is in a hurry by then.
+    """
     agent = Puppet()
     await deployment.replica()
     leaving = await deployment.worker(agent)
@@ -204,10 +208,10 @@ async def test_a_worker_that_leaves_during_a_stop_ends_it(deployment: Deployment
     stop = await scene.cancel()
     await aborted(call)
     leaving.ask()
+    if hurries:
+        leaving.ask()
     if obeys:
         call.done("cancelled")
-    else:
-        leaving.ask()
     assert await scene.outcome(stop) == ("cancelled" if obeys else "escalated")
     assert call.turn.cancel_cause == "user"
     assert await scene.turns(rests=False) == [("cancelled" if obeys else "escalated", "one")]
