@@ -35,11 +35,18 @@ class Fleet:
         self._sessions = 0
 
     async def worker(
-        self, worker_id: str = "w1", *, agent: str = REPORTING, url: str | None = None, **settings: float
+        self,
+        worker_id: str = "w1",
+        *,
+        agent: str = REPORTING,
+        url: str | None = None,
+        max_sessions: int = 50,
+        **settings: float,
     ) -> Process:
         """Start a worker; `url` is another way to the same server, `settings` are its own."""
-        own = {variable(name): str(value) for name, value in settings.items()}
-        return await self._spawn("worker", "--agent", agent, "--worker-id", worker_id, env={**self.env(url), **own})
+        env = self.env(url) | {variable(name): str(value) for name, value in settings.items()}
+        options = ("--agent", agent, "--worker-id", worker_id, "--max-sessions", str(max_sessions))
+        return await self._spawn("worker", *options, env=env)
 
     async def replica(self, *, url: str | None = None) -> Process:
         """Start a replica."""
