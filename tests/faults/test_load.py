@@ -95,7 +95,7 @@ def check_order(oracle: Oracle, told: list[Ack]) -> None:
 async def test_no_message_is_lost_or_doubled_when_a_worker_and_a_replica_are_killed_half_way(
     fleet: Fleet, spawn: Spawn, tmp_path: Path
 ) -> None:
-    """2 replicas, 2 workers, 200 sessions with 5 prompts each from 4 client processes; one of each killed by SIGKILL."""
+    """2 replicas, 2 workers, 200 sessions with 5 prompts each from 4 client processes; SIGKILL for one of each."""
     victim, _, replica, _ = await asyncio.gather(
         *(fleet.worker(name, agent="workers.agents.scripted:agent", max_sessions=250) for name in ("victim", "other")),
         *(fleet.replica() for _ in range(2)),
