@@ -79,7 +79,9 @@ def _session(parser: argparse.ArgumentParser) -> None:
 
 def _text(parser: argparse.ArgumentParser) -> None:
     _session(parser)
-    parser.add_argument("text", metavar="TEXT", help="the message, or - for stdin; write -- before one that begins with a dash")
+    parser.add_argument(
+        "text", metavar="TEXT", help="the message, or - for stdin; write -- before one that begins with a dash"
+    )
     parser.add_argument("--message-id", metavar="ID", help="your own id: sending it again changes nothing for 24 h")
 
 
