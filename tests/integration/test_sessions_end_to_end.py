@@ -152,6 +152,19 @@ async def test_closing_discards_the_tail_and_lets_the_open_turn_end(deployment: 
     assert len(oracle.turns) == 1
 
 
+async def test_two_who_close_at_once_close_once(deployment: Deployment, puppet: Puppet) -> None:
+    """Wake-latch E74: both are told the same, and there is one end."""
+    session = await deployment.opened()
+    await session.send("work")
+    call = await puppet.next()
+    assert set(await asyncio.gather(*(session.close() for _ in range(4)))) == {"closing"}
+    call.done("error")
+    await session.wait_idle(timeout=10)
+    assert set(await asyncio.gather(*(session.close() for _ in range(4)))) == {"closed"}
+    assert await told(session, "session.closed") == ["session.closed"]
+    await deployment.judged(session)
+
+
 async def test_a_completion_after_the_close_brings_nothing_back(deployment: Deployment, puppet: Puppet) -> None:
     """Kandev L9: no event revives a closed session."""
     session = await deployment.opened()
