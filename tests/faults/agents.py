@@ -41,6 +41,7 @@ class Reporting(ScriptedAgent):
                 await self._shy.wait(first.removeprefix("shy "))
                 prompt = msgspec.structs.replace(prompt, text=rest)
             await turn.accepted()
+            self._say(f"accepted {prompt.turn}")
             end = await super().prompt(prompt, turn)
         except asyncio.CancelledError:
             self._say(f"cancelled {turn.cancel_cause}")

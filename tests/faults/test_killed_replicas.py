@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 
+import pytest
+
 from coordinator.session import Session
 from coordinator.store.keys import GROUP
 from tests.faults.conftest import Fleet
@@ -46,6 +48,7 @@ async def test_what_a_killed_replica_had_in_hand_is_taken_over(fleet: Fleet) -> 
     assert len(set(names)) == 1
 
 
+@pytest.mark.slow
 async def test_a_replica_that_wakes_up_after_its_entries_were_taken_over_changes_nothing(fleet: Fleet) -> None:
     """Kandev A6, A8: what it was about to settle was settled by another; its try is stale, and only counted."""
     _, sleeper = await fleet.start("w1")

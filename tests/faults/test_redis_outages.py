@@ -39,13 +39,19 @@ async def test_a_killed_and_restarted_redis_loses_nothing_and_ends_no_process(
     await fleet.ran(idle)
     sent = [(await session.send(text)).message_id for text in ("hold gate\nsay one", "say two")]
     await seen(session, "agent.running")
-    await asyncio.to_thread(server.restart)
+    await asyncio.to_thread(server.kill)
+    # What is sent while there is no Redis is sent when there is one, once, in whatever order.
+    meanwhile = [asyncio.create_task(session.send("say more")) for _ in range(3)]
+    await asyncio.to_thread(server.start)
+    sent += [(await task).message_id for task in meanwhile]
     await fleet.gate("gate")
-    await seen(session, "turn.ended", turn="2")
+    await seen(session, "turn.ended", turn="5")
     await session.wait_idle(timeout=BOUND)
     await fleet.ran(idle)
     oracle = await fleet.judged(session, *sent)
-    assert [(turn.reason, turn.text) for turn in oracle.turns.values()] == [("completed", "one"), ("completed", "two")]
+    assert [(turn.reason, turn.text) for turn in oracle.turns.values()] == [
+        ("completed", text) for text in ("one", "two", "more", "more", "more")
+    ]
     assert [process.returncode for process in processes] == [None, None]
 
 
