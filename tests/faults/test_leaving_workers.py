@@ -12,9 +12,9 @@ from tests.support.watch import BOUND, seen
 
 
 async def test_what_a_zombie_says_does_not_count_and_its_agents_are_stopped(fleet: Fleet) -> None:
-    """Invariants 4, 13: paused in two turns for longer than its lease; one of them completes while its successor runs.
+    """Invariants 4, 13: paused in two turns past its lease; both complete late, one while its successor runs.
 
-    The other agent has nothing to say any more: it hears from the heartbeat that it is nobody's.
+    The one that waits for ever hears from the heartbeat that it is nobody's, and says that it has completed then.
     """
     zombie, _ = await fleet.start("w1")
     session, silent = await fleet.opened(), await fleet.opened()
@@ -33,6 +33,7 @@ async def test_what_a_zombie_says_does_not_count_and_its_agents_are_stopped(flee
     await seen(session, "ready.stale", generation="1", why="execution")
     await zombie.says(rf"agent {session.id} \S+ stops")
     await zombie.says(rf"agent {silent.id} \S+ cancelled superseded")
+    await zombie.says(rf"agent {silent.id} \S+ completes late, in vain")
     await fleet.gate("next")
     await session.wait_idle(timeout=BOUND)
     oracle = await fleet.judged(session, sent)
