@@ -104,7 +104,8 @@ async def stats(store: Store) -> Stats:
     counters: dict[str, int] = {}
     for fields in answers[0::6]:
         for name, text in _counts(fields):
-            counters[name] = counters.get(name, 0) + int(text)
+            if name != "swept_ms":  # a time, of no use as a sum
+                counters[name] = counters.get(name, 0) + int(text)
     working = await workers(store)
     listed = await sessions(store, limit=max(1, sum(answers[1::6])))
     groups = [group for found in answers[5::6] if isinstance(found, list) for group in found]

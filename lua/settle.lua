@@ -30,6 +30,7 @@ end
 
 set('settled_entry', entry_id)
 settled(outcome)
+give_guard_back()
 hint_waiting()
 redis.call('XACK', events, group, entry_id)
 return done('OK', outcome)

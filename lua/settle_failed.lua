@@ -49,6 +49,7 @@ if text('on_handler_failure') == 'park' then
   end
 end
 settled('failed')
+give_guard_back()
 hint_waiting()
 redis.call('XACK', events, group, entry_id)
 return done('DEAD', int(failures))

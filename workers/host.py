@@ -149,6 +149,12 @@ class Host:
             if driver.accepted and not driver.token and driver.idle_since < before:
                 driver.release("it was idle")
 
+    def make_room(self, count: int) -> None:
+        """Give up to `count` executions up that have nothing to do, those that have been idle for longest first."""
+        idle = [driver for driver in self.drivers.values() if driver.accepted and not driver.token]
+        for driver in sorted(idle, key=lambda one: one.idle_since)[:count]:
+            driver.release("its place is needed")
+
     def self_stop(self, partition: int) -> None:
         """End every agent of a partition whose leases could not be renewed for too long."""
         partition_of = self.kernel.store.keys.partition_of

@@ -103,6 +103,9 @@ class PlacementWorker(Worker):
         """Wait until there may be something to take, and room for it."""
         if not self._host.room.is_set():
             await self._wait(self._host.room)
+            # Offers that no worker with room has taken meanwhile must not wait until what is idle here runs out.
+            if not self._host.room.is_set() and (offers := await self.pool.zcard(self.queue_name)):
+                self._host.make_room(offers)
         elif self.job_counter >= self.max_jobs:
             self._slot.clear()
             await self._wait(self._slot)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from typing import Final
+
+MESSAGE: Final = "the message, or - for stdin; write -- before one that begins with a dash"
 
 
 def positive(text: str) -> float:
@@ -48,7 +51,7 @@ def session(parser: argparse.ArgumentParser) -> None:
 def text(parser: argparse.ArgumentParser) -> None:
     """Take a session and a text."""
     session(parser)
-    parser.add_argument("text", metavar="TEXT", help="the message, or - to read it from stdin")
+    parser.add_argument("text", metavar="TEXT", help=MESSAGE)
     parser.add_argument("--message-id", metavar="ID", help="your own id: sending it again changes nothing for 24 h")
 
 
@@ -102,7 +105,7 @@ def cancel(parser: argparse.ArgumentParser) -> None:
 def replace(parser: argparse.ArgumentParser) -> None:
     """Take a session and what goes first in line."""
     session(parser)
-    parser.add_argument("text", nargs="?", metavar="TEXT", help="the message, or - to read it from stdin")
+    parser.add_argument("text", nargs="?", metavar="TEXT", help=MESSAGE)
     parser.add_argument(
         "--entry", action="append", default=[], dest="entries", metavar="ID",
         help="a pending message instead of a text; may be given several times, for their order",

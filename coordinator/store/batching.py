@@ -27,9 +27,19 @@ class Batching:
         self._waiting: deque[_Waiting] = deque()
         self._flights: set[asyncio.Task[None]] = set()
         self._boarding = False
+        self._alone = False
 
-    def execute_command(self, *args: str | int) -> asyncio.Future[Any]:
-        """Send one command with all others of this moment; the future has its reply."""
+    async def execute_command(self, *args: str | int) -> Any:
+        """Send one command, at once when none is under way, else with all others of that moment."""
+        if self._alone or self._flights or self._waiting:
+            return await self._board(args)
+        self._alone = True
+        try:
+            return await self._redis.execute_command(*args)
+        finally:
+            self._alone = False
+
+    def _board(self, args: tuple[str | int, ...]) -> asyncio.Future[Any]:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
         self._waiting.append((args, answer))

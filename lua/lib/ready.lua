@@ -24,6 +24,14 @@ local function check_ready()
   return nil
 end
 
+-- The settlement is the last thing that its guard was for: given back in the same script, so that no claim in between
+-- is held up by it.
+local function give_guard_back()
+  if guard_number ~= '0' then
+    redis.call('DEL', guard)
+  end
+end
+
 local function note_stale(why)
   count('stale')
   count('stale.' .. why)

@@ -22,8 +22,10 @@ local function set(field, value)
   if type(value) == 'number' then
     value = string.format('%.0f', value)
   end
-  record[field] = value ~= '' and value or nil
-  changed[field] = value
+  if value ~= (record[field] or '') then
+    record[field] = value ~= '' and value or nil
+    changed[field] = value
+  end
 end
 
 local function write_record()

@@ -37,6 +37,6 @@ FULL: Final = Plan(
     busy=900, counted=50, window=10.0,
 )  # fmt: skip
 QUICK: Final = Plan(
-    blocks=3, floors=40, turns=40, placements=10, stops=8, arq_starts=3, arq_jobs=500, floor_items=3000, rounds=2,
-    busy=300, counted=20, window=6.0,
+    blocks=3, floors=40, turns=40, placements=10, stops=8, arq_starts=3, arq_jobs=400, floor_items=3000, rounds=2,
+    busy=300, counted=20, window=4.0,
 )  # fmt: skip

@@ -43,10 +43,7 @@ def test_the_record_of_an_idle_session_is_under_a_kibibyte(run: dict[str, Any]) 
     assert 0 < run["details"]["memory"]["used"]["record"] < 1024
 
 
-_ASKS = pytest.mark.xfail(reason="takeovers ask every partition by the clock", strict=False)
-
-
-@pytest.mark.parametrize("process", ["worker", pytest.param("replica", marks=_ASKS)])
+@pytest.mark.parametrize("process", ["worker", "replica"])
 def test_a_process_beside_a_thousand_idle_sessions_sends_under_ten_commands_a_second(
     run: dict[str, Any], process: str
 ) -> None:

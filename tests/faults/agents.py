@@ -3,6 +3,8 @@
 `--agent tests.faults.agents:reporting`. A prompt is one of the scripted agent's, perhaps under these first lines:
 
 shy NAME    does not accept before the gate NAME is open
+
+Stopped because its prompt is another's, it reports a completion all the same.
 """
 
 from __future__ import annotations
@@ -41,9 +43,13 @@ class Reporting(ScriptedAgent):
                 await self._shy.wait(first.removeprefix("shy "))
                 prompt = msgspec.structs.replace(prompt, text=rest)
             await turn.accepted()
+            self._say(f"accepted {prompt.turn}")
             end = await super().prompt(prompt, turn)
         except asyncio.CancelledError:
             self._say(f"cancelled {turn.cancel_cause}")
+            if turn.cancel_cause == "superseded":
+                counted = await turn.report(TurnEnd(prompt.ownership))
+                self._say(f"completes late, {'and that counts' if counted else 'in vain'}")
             raise
         self._say(f"ends {end.reason} {turn.cancel_cause}")
         return end

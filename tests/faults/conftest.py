@@ -40,13 +40,13 @@ class Fleet:
         *,
         agent: str = REPORTING,
         url: str | None = None,
-        room: int = 100,
+        max_sessions: int = 50,
         **settings: float,
     ) -> Process:
-        """Start a worker with room for so many; `url` is another way to the same server, `settings` are its own."""
-        own = {variable(name): str(value) for name, value in settings.items()}
-        options = ("--agent", agent, "--worker-id", worker_id, "--max-sessions", str(room))
-        return await self._spawn("worker", *options, env={**self.env(url), **own})
+        """Start a worker; `url` is another way to the same server, `settings` are its own."""
+        env = self.env(url) | {variable(name): str(value) for name, value in settings.items()}
+        options = ("--agent", agent, "--worker-id", worker_id, "--max-sessions", str(max_sessions))
+        return await self._spawn("worker", *options, env=env)
 
     async def replica(self, *, url: str | None = None) -> Process:
         """Start a replica."""

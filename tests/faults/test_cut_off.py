@@ -35,6 +35,7 @@ async def test_connections_that_are_cut_again_and_again_cost_no_turn(fleet: Flee
         ]
 
 
+@pytest.mark.slow
 async def test_a_worker_that_is_cut_off_ends_its_agents_itself_and_serves_again_when_the_line_is_back(
     fleet: Fleet, proxy: FaultProxy
 ) -> None:
@@ -76,7 +77,7 @@ async def test_an_end_whose_answer_is_lost_is_reported_again_and_counts_once(fle
     # A script that the server does not know yet takes two calls, the first of which would stay unanswered.
     await fleet.ran(session)
     sent = [(await session.send(text)).message_id for text in ("sleep 0.3\nsay one", "say two")]
-    await seen(session, "agent.running", turn="2")
+    await worker.says("accepted 2")
     proxy.black_hole(requests=False)
     await seen(session, "turn.ended", turn="2")
     proxy.cut()

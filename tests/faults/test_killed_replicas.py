@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import AsyncExitStack
+
+import pytest
 
 from coordinator.session import Session
 from coordinator.store.keys import GROUP
 from tests.faults.conftest import Fleet
-from tests.support.watch import BOUND, seen
+from tests.support.watch import BOUND, eventually, seen
 
 
 async def in_hand(fleet: Fleet, session: Session) -> str:
@@ -17,11 +18,12 @@ async def in_hand(fleet: Fleet, session: Session) -> str:
     keys = store.keys.session(session.id)
     await seen(session, "turn.ended")
     entry = (await store.fields(keys["session"], "last_entry"))[0]
-    async with asyncio.timeout(BOUND):
-        while True:
-            if rows := await store.redis.xpending_range(keys["events"], GROUP, str(entry), str(entry), 1):
-                return str(rows[0]["consumer"])
-            await asyncio.sleep(0.02)
+
+    async def look() -> str | None:
+        rows = await store.redis.xpending_range(keys["events"], GROUP, str(entry), str(entry), 1)
+        return str(rows[0]["consumer"]) if rows else None
+
+    return await eventually(look)
 
 
 async def test_what_a_killed_replica_had_in_hand_is_taken_over(fleet: Fleet) -> None:
@@ -46,6 +48,7 @@ async def test_what_a_killed_replica_had_in_hand_is_taken_over(fleet: Fleet) -> 
     assert len(set(names)) == 1
 
 
+@pytest.mark.slow
 async def test_a_replica_that_wakes_up_after_its_entries_were_taken_over_changes_nothing(fleet: Fleet) -> None:
     """Kandev A6, A8: what it was about to settle was settled by another; its try is stale, and only counted."""
     _, sleeper = await fleet.start("w1")

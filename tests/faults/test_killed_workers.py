@@ -85,3 +85,17 @@ async def test_a_worker_killed_between_two_turns_loses_neither(fleet: Fleet) -> 
     oracle = await fleet.judged(session, *sent)
     assert [(turn.reason, turn.attempt) for turn in oracle.turns.values()] == [("completed", 1), ("completed", 1)]
     assert list(oracle.workers.values()) == ["w1", "w2"]
+
+
+@pytest.mark.parametrize("settings_options", [{"placement": 30.0}])
+async def test_a_send_to_a_session_that_lived_on_a_dead_worker_waits_for_its_lease_at_most(fleet: Fleet) -> None:
+    """Section 9: until the lease runs out the dead worker is hinted; then its activity is offered to all, at once."""
+    worker, _ = await fleet.start("w1")
+    session = await fleet.opened()
+    await fleet.ran(session)
+    await fleet.worker("w2")
+    await worker.kill()
+    await fleet.ran(session)
+    oracle = await fleet.judged(session)
+    assert [turn.reason for turn in oracle.turns.values()] == ["completed", "completed"]
+    assert list(oracle.workers.values()) == ["w1", "w2"]

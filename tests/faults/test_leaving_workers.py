@@ -11,29 +11,38 @@ from tests.support.processes import Process
 from tests.support.watch import BOUND, seen
 
 
-async def test_what_a_zombie_says_does_not_count_and_its_agent_is_stopped(fleet: Fleet) -> None:
-    """Invariants 4, 13: paused in a turn for longer than its lease; the session has gone on elsewhere meanwhile."""
+async def test_what_a_zombie_says_does_not_count_and_its_agents_are_stopped(fleet: Fleet) -> None:
+    """Invariants 4, 13: paused in two turns past its lease; both complete late, one while its successor runs.
+
+    The one that waits for ever hears from the heartbeat that it is nobody's, and says that it has completed then.
+    """
     zombie, _ = await fleet.start("w1")
-    session = await fleet.opened()
-    lost = (await session.send("hold gate\nsay from the dead")).message_id
+    session, silent = await fleet.opened(), await fleet.opened()
+    sent = (await session.send("hold gate\nsay from the dead")).message_id
+    await silent.send("hold never")
     await seen(session, "agent.running")
+    await seen(silent, "agent.running")
     zombie.pause()
     await seen(session, "turn.ended", reason="lost")
     await fleet.gate("gate")
     assert (await session.snapshot()).suspects
     await fleet.worker("w2")
-    await fleet.ran(session, "say alive")
+    await session.send("hold next\nsay alive")
+    await seen(session, "agent.running", turn="2")
     zombie.resume()
+    await seen(session, "ready.stale", generation="1", why="execution")
     await zombie.says(rf"agent {session.id} \S+ stops")
-    await fleet.ran(session, "say alive again")
-    view = await session.snapshot()
-    oracle = await fleet.judged(session, lost)
-    assert [turn.text for turn in oracle.turns.values()] == ["", "alive", "alive again"]
-    assert (view.worker_id, view.execution_id) == ("w2", oracle.turns[2].execution_id)
+    await zombie.says(rf"agent {silent.id} \S+ cancelled superseded")
+    await zombie.says(rf"agent {silent.id} \S+ completes late, in vain")
+    await fleet.gate("next")
+    await session.wait_idle(timeout=BOUND)
+    oracle = await fleet.judged(session, sent)
+    assert [(turn.reason, turn.text) for turn in oracle.turns.values()] == [("lost", ""), ("completed", "alive")]
+    assert [turn.reason for turn in (await fleet.judged(silent)).turns.values()] == ["lost"]
     # It is a worker like any other again, and nothing is left of its past.
-    other = await fleet.opened()
-    await fleet.ran(other)
-    assert (await session.snapshot()).suspects == ()
+    await fleet.ran(await fleet.opened())
+    assert zombie.returncode is None
+    assert ((await session.snapshot()).suspects, (await session.snapshot()).worker_id) == ((), "w2")
 
 
 async def test_a_drain_lets_the_running_turn_end_and_gives_everything_else_up(fleet: Fleet) -> None:

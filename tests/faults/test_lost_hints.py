@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from coordinator.session import Session
 from coordinator.streams.reading import read
 from tests.faults.conftest import SHORT, Fleet
@@ -19,6 +21,7 @@ async def delay_ms(session: Session, turn: int) -> int:
     return int(started.fields["at_ms"]) - int(entries[-1].fields["at_ms"])
 
 
+@pytest.mark.parametrize("settings_options", [{"placement": 30.0}])
 async def test_a_lost_control_hint_costs_at_most_about_a_heartbeat(fleet: Fleet) -> None:
     """The worker's subscription is cut right before the send: the next renewal says `run`."""
     await fleet.start("w1")

@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from coordinator.domain.errors import SessionUnknown
+from coordinator.session import Session
 from coordinator.store.embedded import EmbeddedServer
+from coordinator.streams.reading import read
 from tests.faults.conftest import Fleet
 from tests.support.oracle import Oracle
 from tests.support.servers import KINDS
-from tests.support.watch import BOUND, seen, told
+from tests.support.watch import BOUND, eventually, seen, told
 
 both = pytest.mark.parametrize("server_kind", KINDS, indirect=True)
 """Servers differ in what they tell a reader whose stream is gone, and in how they start again."""
@@ -37,13 +39,19 @@ async def test_a_killed_and_restarted_redis_loses_nothing_and_ends_no_process(
     await fleet.ran(idle)
     sent = [(await session.send(text)).message_id for text in ("hold gate\nsay one", "say two")]
     await seen(session, "agent.running")
-    await asyncio.to_thread(server.restart)
+    await asyncio.to_thread(server.kill)
+    # What is sent while there is no Redis is sent when there is one, once, in whatever order.
+    meanwhile = [asyncio.create_task(session.send("say more")) for _ in range(3)]
+    await asyncio.to_thread(server.start)
+    sent += [(await task).message_id for task in meanwhile]
     await fleet.gate("gate")
-    await seen(session, "turn.ended", turn="2")
+    await seen(session, "turn.ended", turn="5")
     await session.wait_idle(timeout=BOUND)
     await fleet.ran(idle)
     oracle = await fleet.judged(session, *sent)
-    assert [(turn.reason, turn.text) for turn in oracle.turns.values()] == [("completed", "one"), ("completed", "two")]
+    assert [(turn.reason, turn.text) for turn in oracle.turns.values()] == [
+        ("completed", text) for text in ("one", "two", "more", "more", "more")
+    ]
     assert [process.returncode for process in processes] == [None, None]
 
 
@@ -57,11 +65,15 @@ async def test_a_redis_that_stands_still_for_longer_than_a_lease_declares_nobody
     await fleet.ran(idle)
     await session.send("hold gate\nsay one")
     await seen(session, "agent.running")
+    # The worker stands still for a little longer, so that no renewal of its own saves it from the first sweep.
+    processes[0].pause()
     os.kill(server.pid, signal.SIGSTOP)
     try:
         await asyncio.sleep(PAUSE)
     finally:
         os.kill(server.pid, signal.SIGCONT)
+    await swept(fleet, session)
+    processes[0].resume()
     await fleet.gate("gate")
     await session.wait_idle(timeout=BOUND)
     await fleet.ran(idle)
@@ -71,6 +83,19 @@ async def test_a_redis_that_stands_still_for_longer_than_a_lease_declares_nobody
         assert len(oracle.workers) == 1
         assert "error" not in await told(one)
     assert [process.returncode for process in processes] == [None, None, None]
+
+
+async def swept(fleet: Fleet, session: Session) -> None:
+    """Wait until the session's partition was swept once more, and what was due then was acted on."""
+    store = fleet.coord.kernel.store
+    before = await read(store, "TIME")
+    now_ms = int(before[0]) * 1000 + int(before[1]) // 1000
+    counters = store.keys.session(session.id)["counters"]
+
+    async def look() -> bool:
+        return int((await store.fields(counters, "swept_ms"))[0] or 0) > now_ms
+
+    await eventually(look)
 
 
 async def test_scripts_that_the_server_forgot_are_loaded_again(fleet: Fleet) -> None:

@@ -70,7 +70,7 @@ async def took_ms(session: Session) -> list[int]:
 
 async def test_every_stop_under_load_ends_in_time_and_no_message_is_lost(fleet: Fleet, spawn: Spawn) -> None:
     """Each operation within its deadline and a sweep, nothing left running, every message in a turn of its own."""
-    workers = [fleet.worker(name, agent=SCRIPTED, room=SESSIONS) for name in ("w1", "w2")]
+    workers = [fleet.worker(name, agent=SCRIPTED, max_sessions=SESSIONS) for name in ("w1", "w2")]
     await asyncio.gather(*workers, fleet.replica())
     sessions = [fleet.coord.session(f"load-{number}") for number in range(SESSIONS)]
     sent = await all_of(partial(prompted, *one) for one in enumerate(sessions))

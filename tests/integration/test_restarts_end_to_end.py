@@ -74,7 +74,7 @@ async def test_a_waiting_worker_takes_over_what_another_gives_up(deployment: Dep
 async def test_boot_ready_under_a_handler_evaluates_nothing_and_the_next_turn_waits_for_the_handler(
     deployment: Deployment,
 ) -> None:
-    """Kandev A24, A25: a new execution boots while a handler holds the guard; one evaluation a turn, in order."""
+    """Kandev A12, A24, A25: a new execution boots while a handler holds the guard; one evaluation a turn, in order."""
     orchestrator = Orchestrator(deployment.coord)
     evaluated: list[int] = []
     boots: list[str] = []

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
 from contextlib import aclosing
-from contextvars import Context
-from typing import Any
 
 import msgspec
 import pytest
 
 from coordinator import (
     ConflictingRepeat,
-    GuardBusy,
     InvalidId,
     LogEntry,
     MessageTooLarge,
-    Reentry,
     SessionBusy,
     SessionClosed,
     SessionUnknown,
@@ -26,7 +21,7 @@ from coordinator import (
 from tests.integration.conftest import Deployment
 from tests.integration.puppet import Puppet
 from tests.support.keyspace import dump
-from tests.support.watch import BOUND, seen, told
+from tests.support.watch import BOUND, told
 from workers.agents.protocol import TurnEnd
 
 
@@ -134,28 +129,6 @@ async def test_waiting_has_its_callers_bound_and_changes_nothing(deployment: Dep
     assert (await session.snapshot()).turn == 2
 
 
-async def test_wait_idle_waits_for_the_settlement_too(deployment: Deployment, puppet: Puppet) -> None:
-    """Section 5.6: idle and settled; while the guard holds the settlement up, it waits."""
-    session = await deployment.opened()
-    await session.send("work")
-    call = await puppet.next()
-    async with session.guard(timeout=5):
-        call.done()
-        await seen(session, "session.status", status="idle")
-        waiting = asyncio.create_task(outside(session.wait_idle(timeout=10)))
-        assert (await session.snapshot()).unsettled_turn == 1
-        assert [row.unsettled_turn for row in await deployment.coord.sessions()] == [1]
-        assert not waiting.done()
-    await waiting
-    assert (await session.snapshot()).unsettled_turn == 0
-    assert [row.unsettled_turn for row in await deployment.coord.sessions()] == [0]
-
-
-async def outside(call: Coroutine[Any, Any, object]) -> None:
-    """Await a call as another client would: a task of the guard's body counts as inside it."""
-    await asyncio.get_running_loop().create_task(call, context=Context())
-
-
 async def test_closing_discards_the_tail_and_lets_the_open_turn_end(deployment: Deployment, puppet: Puppet) -> None:
     """Wake-latch E71, E75, G7: the tail never starts; afterwards the session refuses everything, also opening it."""
     session = await deployment.opened()
@@ -179,6 +152,19 @@ async def test_closing_discards_the_tail_and_lets_the_open_turn_end(deployment: 
     assert len(oracle.turns) == 1
 
 
+async def test_two_who_close_at_once_close_once(deployment: Deployment, puppet: Puppet) -> None:
+    """Wake-latch E74: both are told the same, and there is one end."""
+    session = await deployment.opened()
+    await session.send("work")
+    call = await puppet.next()
+    assert set(await asyncio.gather(*(session.close() for _ in range(4)))) == {"closing"}
+    call.done("error")
+    await session.wait_idle(timeout=10)
+    assert set(await asyncio.gather(*(session.close() for _ in range(4)))) == {"closed"}
+    assert await told(session, "session.closed") == ["session.closed"]
+    await deployment.judged(session)
+
+
 async def test_a_completion_after_the_close_brings_nothing_back(deployment: Deployment, puppet: Puppet) -> None:
     """Kandev L9: no event revives a closed session."""
     session = await deployment.opened()
@@ -193,40 +179,3 @@ async def test_a_completion_after_the_close_brings_nothing_back(deployment: Depl
     assert await call.turn.report(TurnEnd(stranger)) is False
     assert (await session.snapshot()).lifecycle == "closed"
     assert await told(session) == [*before, "ready.stale"]
-
-
-async def test_the_guard_holds_claims_and_settlements_up_and_lets_the_turn_end(
-    deployment: Deployment, puppet: Puppet
-) -> None:
-    """Section 8: one holder; send, output and finish never look at it; what waited goes on at its release."""
-    session = await deployment.opened()
-    await session.send("one")
-    call = await puppet.next()
-    async with session.guard(timeout=5) as guard:
-        number = guard.number
-        with pytest.raises(GuardBusy) as busy:
-            await outside(session.guard(timeout=0).__aenter__())
-        assert busy.value.retryable
-        await session.send("two")
-        call.done()
-        await seen(session, "turn.ended", turn="1")
-        await guard.check()
-        assert (await session.snapshot()).turn == 1
-        assert not puppet.is_asked
-    (await puppet.next()).done()
-    await session.wait_idle(timeout=10)
-    async with session.guard(timeout=5) as guard:
-        assert guard.number > number
-    await deployment.judged(session)
-
-
-async def test_under_the_guard_waiting_for_it_or_for_the_session_is_refused_at_once(deployment: Deployment) -> None:
-    """Also in the tasks that its body starts; another session is another matter, and so is the time after."""
-    session, other = await deployment.opened(), await deployment.opened()
-    async with session.guard(timeout=5), other.guard(timeout=5):
-        for call in (session.wait_idle(timeout=5), other.wait_idle(timeout=5), session.guard().__aenter__()):
-            with pytest.raises(Reentry):
-                await call
-        with pytest.raises(Reentry):
-            await asyncio.create_task(session.wait_idle(timeout=5))
-    await session.wait_idle(timeout=5)

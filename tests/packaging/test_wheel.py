@@ -15,6 +15,7 @@ from tests.support.processes import ROOT
 
 SCRIPTS = {path.relative_to(ROOT / "lua").as_posix() for path in (ROOT / "lua").rglob("*.lua")}
 LOAD = "from coordinator.store.scripts import load_all; print(sorted(load_all()))"
+WHERE = "import coordinator, pathlib; print(pathlib.Path(coordinator.__file__).parents[1])"
 SHIPPED = ("coordinator", "workers", "lua", "pyproject.toml", "README.md", "LICENSE", "Makefile", "compose.yaml")
 
 
@@ -42,6 +43,7 @@ def test_the_built_wheel_loads_every_script(tmp_path: Path) -> None:
     shutil.unpack_archive(wheel, tmp_path / "site", "zip")
     installed = run(sys.executable, "-P", "-c", LOAD, cwd=tmp_path, path=tmp_path / "site")
     assert installed == run(sys.executable, "-P", "-c", LOAD, cwd=tmp_path)
+    assert run(sys.executable, "-P", "-c", WHERE, cwd=tmp_path, path=tmp_path / "site") == f"{tmp_path}/site\n"
     assert (tmp_path / "site/coordinator/py.typed").exists()
     assert (tmp_path / "site/coordinator/lua").is_dir()
     assert not (tmp_path / "site/lua").exists()

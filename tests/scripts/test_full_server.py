@@ -70,7 +70,7 @@ async def test_an_open_turn_ends_is_settled_and_its_worker_goes(kernel: Kernel, 
     assert (await kernel.settlements.begin(event, entry, guard.number)).verdict is Verdict.OK
     assert (await kernel.settlements.failed(event, entry, guard.number, "boom", 5)).verdict is Verdict.FAILED
     assert (await kernel.settlements.settle(event, entry, guard.number)).verdict is Verdict.OK
-    assert await kernel.guards.release(scene.sid, "r", guard.number)
+    assert not await kernel.guards.release(scene.sid, "r", guard.number), "the settlement gave it back"
     assert await kernel.executions.release(scene.sid, "e1")
 
 

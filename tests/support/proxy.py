@@ -7,6 +7,7 @@ import contextlib
 from typing import Self
 
 HOST = "127.0.0.1"
+_GRACE = 1.0
 
 
 class FaultProxy:
@@ -62,12 +63,19 @@ class FaultProxy:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self.heal()
+        self.refuse()
         if self._server is not None:
             self._server.close()
-        self.cut()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        # What was accepted a moment ago begins now, and is refused.
+        await _rounds()
+        if self._tasks:
+            late = (await asyncio.wait(set(self._tasks), timeout=_GRACE))[1]
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+        # An aborted transport is gone one round of the loop later.
+        await _rounds()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._refusing:
@@ -83,6 +91,10 @@ class FaultProxy:
             writer.transport.abort()
             return
         both = {writer, onward}
+        if self._refusing:
+            for one in both:
+                one.transport.abort()
+            return
         self._writers |= both
         # Either side's end is the end of both.
         pumps = [asyncio.create_task(_pump(reader, onward, self._requests))]
@@ -96,6 +108,11 @@ class FaultProxy:
             for one in both:
                 one.transport.abort()
             await asyncio.gather(*pumps, return_exceptions=True)
+
+
+async def _rounds() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
 
 
 class _Gate:

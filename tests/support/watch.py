@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from coordinator.domain.records import LogEntry
 from tests.support.verdict import at_rest, examine
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from coordinator.session import Session
     from tests.support.oracle import Oracle
 
+T = TypeVar("T")
 BOUND: Final = 25.0
 """Seconds that a test waits for anything at most."""
 
@@ -36,9 +38,13 @@ async def told(session: Session, *kinds: str) -> list[str]:
     return [entry.fields["status"] if entry.type == "session.status" else entry.type for entry in entries]
 
 
-async def newest(session: Session) -> str:
-    """The id of the log's last entry: what comes after it is news."""
-    return [entry.id async for entry in session.history()][-1]
+async def eventually(look: Callable[[], Awaitable[T | None]]) -> T:
+    """Look again until it gives something; for what nobody hints."""
+    async with asyncio.timeout(BOUND):
+        while True:
+            if found := await look():
+                return found
+            await asyncio.sleep(0.02)
 
 
 async def judged(coord: Coordinator, session: Session, *sent: str, rests: bool = True) -> Oracle:
