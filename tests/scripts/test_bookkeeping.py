@@ -26,7 +26,8 @@ async def test_everything_is_counted_once(kernel: Kernel) -> None:
     log = [fields["type"] for _, fields in await kernel.store.redis.xrange(story.scene.keys["log"])]
     assert log == []
     assert await counters(story.scene) == {
-        "opened": 1, "turns": 6, "ready": 6, "settled": 6, "ready_again": 2, "lost": 3, "closed": 1, "removed": 1,
+        "opened": 1, "turns": 9, "ready": 9, "settled": 9, "ready_again": 2, "lost": 5, "closed": 1, "removed": 1,
+        "cancel.cancelled": 1, "cancel.escalated": 3, "escalations": 2,
     }  # fmt: skip
 
 
