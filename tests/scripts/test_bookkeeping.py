@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from coordinator.domain.events import AgentBootReady
 from coordinator.domain.verdicts import Verdict
 from tests.scripts.scene import Scene, unchanged
@@ -49,6 +51,8 @@ async def test_sessions_are_listed_by_their_last_change_of_status(kernel: Kernel
     """Newest last, by the server's clock; the record says the same time."""
     scenes = [await Scene(kernel, name).opened() for name in same_partition(kernel)]
     redis, sessions = kernel.store.redis, scenes[0].keys["sessions"]
+    view = await scenes[0].view()
+    assert await redis.zscore(sessions, scenes[0].sid) == view.status_ms == view.opened_ms > 1
     for scene in scenes:
         await redis.zadd(sessions, {scene.sid: 1})
         await redis.hset(scene.keys["session"], "status_ms", "1")  # type: ignore[misc]
@@ -130,12 +134,16 @@ async def test_an_activity_counts_its_own_offers(kernel: Kernel) -> None:
     assert await kernel.store.redis.hget(scene.keys["session"], "offers") == "1"  # type: ignore[misc]
 
 
-async def test_an_activity_placed_elsewhere_waits_no_longer_than_a_first_offer(kernel: Kernel) -> None:
-    """Its placement deadline begins anew when the live execution that was told of it is lost."""
+@pytest.mark.parametrize("by", ["lease", "release"])
+async def test_an_activity_placed_elsewhere_waits_no_longer_than_a_first_offer(kernel: Kernel, by: str) -> None:
+    """Its placement deadline begins anew when the live execution that was told of it is lost, or given up."""
     scene = await Scene(kernel).opened(settlement="none")
     await scene.finished(await scene.prompted())
     await scene.sent("again")
     now: int = (await kernel.store.redis.time())[0] * 1000
     await kernel.store.redis.zadd(scene.keys["deadlines"], {"placement:s": now + 60_000})
-    await scene.expired("lease")
+    if by == "lease":
+        await scene.expired("lease")
+    else:
+        await kernel.executions.release(scene.sid, "e1")
     assert (await scene.deadlines())["placement"] <= now + 12_000

@@ -37,6 +37,7 @@ async def test_an_idle_session_is_closed_at_once_and_its_inbox_discarded(kernel:
     assert (await scene.types())[-1] == "session.closed"
     assert set(await scene.deadlines()) == {"retention"}
     assert not await kernel.store.redis.exists(scene.keys["messages"], scene.keys["message_info"], scene.keys["awake"])
+    assert not await kernel.store.redis.hexists(scene.keys["session"], "inbox_bytes")  # type: ignore[misc]
     async with unchanged(kernel):
         assert await kernel.sessions.close(scene.sid) == "closed"
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from coordinator.domain.events import AgentLost
 from coordinator.domain.verdicts import Verdict
 from tests.scripts.scene import Scene, heard, unchanged
 
@@ -108,6 +109,24 @@ async def test_under_park_the_queue_waits_for_the_next_wake(kernel: Kernel, *, q
         assert (await scene.claimed("late")).verdict is Verdict.SUPERSEDED
     await scene.sent("wake")
     assert [message.body for message in (await scene.claimed()).messages] == ["queued" if queued else "wake"]
+
+
+async def test_an_execution_that_was_starting_for_what_is_parked_is_replaced(kernel: Kernel) -> None:
+    """A wake finds no live execution, since the start may still fail: it is placed, and the slow one is suspect."""
+    scene, entry, event = await ended(kernel, on_handler_failure="park")
+    await scene.expired("lease")
+    await scene.sent("parked")
+    await kernel.executions.accept(scene.sid, scene.token, "e2", "w2")
+    for _ in range(TRIES):
+        await failed(scene, event, entry)
+    view = await scene.view()
+    assert (view.status, view.execution_status, "start" in await scene.deadlines()) == ("idle", "starting", False)
+    await scene.sent("wake")
+    assert any(scene.token in offer for offer in await kernel.store.redis.zrange(kernel.store.keys.queue, 0, -1))
+    assert (await kernel.executions.accept(scene.sid, scene.token, "e3", "w3")).verdict is Verdict.OK
+    assert (await scene.view()).suspects == ("e1", "e2")
+    lost = [event.reason for _, event in await scene.events() if isinstance(event, AgentLost)]
+    assert lost == ["lease expired", "replaced before it had started"]
 
 
 async def test_a_later_turn_has_all_its_tries(kernel: Kernel) -> None:

@@ -161,10 +161,12 @@ async def test_the_first_output_accepts_and_a_repeated_one_is_written_once(kerne
         assert await kernel.turns.output(scene.sid, ownership, 1, "")
     for _ in range(2):
         assert await kernel.turns.output(scene.sid, ownership, 2, "text")
-    assert (await scene.view()).accepted
+    view = await scene.view()
+    assert (view.accepted, view.execution_status) == (True, "running")
+    await scene.finished(ownership, number=2, text="text")
     types = await scene.types()
     assert (types.count("agent.running"), types.count("output")) == (1, 1)
-    await scene.finished(ownership)
+    assert (await scene.view()).execution_status == "ready"
     before = await dump(kernel.store.redis)
     assert await kernel.turns.output(scene.sid, ownership, 2, "text")
     assert not await kernel.turns.output(scene.sid, ownership, 3, "too late")
