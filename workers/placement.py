@@ -34,6 +34,8 @@ _POLL: Final = 1
 _JOBS: Final = 16
 """Hand-overs at once."""
 _READ: Final = 500
+_LOOK: Final = 2.0
+"""Seconds that a look at the queue may still take when the worker stops."""
 _TRIES: Final = 10_000
 """arq counts starts, restarts of workers included; what bounds an offer is its expiry."""
 
@@ -63,6 +65,7 @@ class PlacementWorker(Worker):
         self._bell = bell
         self._doorbell = keys.doorbell
         self._slot = asyncio.Event()
+        self._resting = asyncio.Event()
         self.polled = asyncio.Event()
 
     async def main(self) -> None:
@@ -70,7 +73,7 @@ class PlacementWorker(Worker):
         backoff = Backoff(first=0.1, most=5.0)
         while True:
             try:
-                await self._poll_iteration()
+                await self._look()
                 self.polled.set()
                 backoff.succeeded()
                 await self._until_wanted()
@@ -82,10 +85,21 @@ class PlacementWorker(Worker):
                 logger.exception("a hand-over failed; its offer will be repeated")
                 await asyncio.sleep(backoff.next())
 
+    async def _look(self) -> None:
+        self._resting.clear()
+        try:
+            await self._poll_iteration()
+        finally:
+            self._resting.set()
+
     async def stop(self) -> None:
         """Pick nothing more, and wait for the hand-overs in progress."""
         self.allow_pick_jobs = False
-        if self.main_task is not None:
+        if self.main_task is not None and not self.main_task.done():
+            # Cancelled while it watches a job's keys, arq would lose the connection for ever: a look is ended first.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK):
+                    await self._resting.wait()
             self.main_task.cancel()
             await asyncio.gather(self.main_task, return_exceptions=True)
         await asyncio.gather(*self.tasks.values(), return_exceptions=True)
