@@ -23,6 +23,10 @@ COUNTED = ("*:counters", "*:log")
 """What a stale event may change."""
 
 
+OFFERS = ("arq:*", "*:doorbell")
+"""Where placements are offered; an offer may be made twice."""
+
+
 class Scene:
     """One session, one worker, one execution, driven by hand."""
 

@@ -1,0 +1,115 @@
+"""Deadlines that are over when a stop comes: applied first, as a sweep would, but not after an outage."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from coordinator.domain.errors import TurnChanged
+from tests.scripts.scene import Scene, unchanged
+from tests.scripts.states import brought
+
+if TYPE_CHECKING:
+    from coordinator.services import Kernel
+
+STOPS = ["cancel", "replace", "close"]
+
+
+async def swept(kernel: Kernel, scene: Scene, *, ms_ago: int = 0) -> None:
+    """The partition was swept, so that what is over now is not over because of an outage."""
+    await kernel.deadlines.sweep(kernel.store.keys.partition_of(scene.sid))
+    if ms_ago:
+        swept_ms = int(await kernel.store.redis.hget(scene.keys["counters"], "swept_ms"))  # type: ignore[misc]
+        await kernel.store.redis.hset(scene.keys["counters"], "swept_ms", str(swept_ms - ms_ago))  # type: ignore[misc]
+
+
+async def stopped(kernel: Kernel, scene: Scene, stop: str) -> None:
+    if stop == "cancel":
+        await kernel.stops.cancel(scene.sid, operation_id="second")
+    elif stop == "replace":
+        await kernel.stops.put_first(scene.sid, "instead", kind="replace", message_id="second")
+    else:
+        await kernel.sessions.close(scene.sid, "second")
+
+
+@pytest.mark.parametrize("stop", STOPS)
+async def test_an_operation_that_is_over_is_not_joined(kernel: Kernel, stop: str) -> None:
+    """Its prompt has ended as escalated; the stop acts on what is there then."""
+    scene = await brought(kernel, "accepted")
+    await kernel.stops.cancel(scene.sid, kind="system", operation_id="first")
+    await swept(kernel, scene)
+    await scene.make_due("cancel")
+    await stopped(kernel, scene, stop)
+    assert await kernel.stops.outcome(scene.sid, "first") == "escalated"
+    view = await scene.view()
+    assert (view.last_reason, view.cancel_pending) == ("escalated", False)
+    assert (view.status, view.lifecycle) == {
+        "cancel": ("idle", "open"), "replace": ("running", "open"), "close": ("idle", "closed"),
+    }[stop]  # fmt: skip
+
+
+@pytest.mark.parametrize("stop", STOPS)
+@pytest.mark.parametrize("kind", ["cancel", "acceptance", "lease"])
+async def test_after_an_outage_nothing_is_over_until_a_sweep_has_given_grace(
+    kernel: Kernel, kind: str, stop: str
+) -> None:
+    """Section 4: nobody is declared dead for what Redis or the replicas missed."""
+    scene = await brought(kernel, "unaccepted")
+    await kernel.stops.cancel(scene.sid, kind="silent", operation_id="first")
+    await swept(kernel, scene, ms_ago=3100)
+    await scene.make_due(kind)
+    if stop == "replace":
+        async with unchanged(kernel):
+            with pytest.raises(Exception, match="being stopped"):
+                await stopped(kernel, scene, stop)
+    else:
+        await stopped(kernel, scene, stop)
+    view = await scene.view()
+    assert (view.open_turn, view.cancel_pending, view.suspects) == (1, True, ())
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("stop", STOPS)
+async def test_a_stop_that_finds_the_lease_over_escalates_at_once(kernel: Kernel, stop: str, recorded: bool) -> None:
+    """Section 6: the first one, one that joins, a replacement and a close alike: nobody is there to acknowledge."""
+    scene = await brought(kernel, "accepted")
+    if recorded and stop != "replace":
+        await kernel.stops.cancel(scene.sid, kind="silent", operation_id="first")
+    await swept(kernel, scene)
+    await scene.make_due("lease")
+    await stopped(kernel, scene, stop)
+    ticket = "first" if recorded and stop != "replace" else "second"
+    assert await kernel.stops.outcome(scene.sid, ticket) == "escalated"
+    view = await scene.view()
+    assert (view.open_turn, view.suspects, view.last_reason) == (0, ("e1",), "escalated")
+
+
+@pytest.mark.parametrize("stop", STOPS)
+async def test_other_deadlines_are_applied_first_too(kernel: Kernel, stop: str) -> None:
+    """An acceptance puts back, a failed start parks, a job is over; none of them meets the later stop."""
+    for state, kind in (("unaccepted", "acceptance"), ("starting", "start"), ("maintenance", "maintenance")):
+        scene = await brought(kernel, state)
+        await swept(kernel, scene)
+        await scene.make_due(kind)
+        await stopped(kernel, scene, stop)
+        assert kind not in await scene.deadlines()
+        assert not (await scene.view()).cancel_pending
+        if stop == "replace":
+            assert (await scene.pending())[0] == "instead"
+            assert (await scene.view()).status == "running"
+        await kernel.store.redis.flushall()
+
+
+async def test_a_refusal_keeps_only_what_was_over(kernel: Kernel) -> None:
+    """The turn that was meant has ended on the way: the caller is told so, and it has ended."""
+    scene = await brought(kernel, "accepted")
+    await kernel.stops.cancel(scene.sid, kind="system")
+    await swept(kernel, scene)
+    await scene.make_due("cancel")
+    with pytest.raises(TurnChanged):
+        await kernel.stops.cancel(scene.sid, expected_turn=9)
+    assert (await scene.view()).last_reason == "escalated"
+    async with unchanged(kernel):
+        with pytest.raises(TurnChanged):
+            await kernel.stops.cancel(scene.sid, expected_turn=9)
