@@ -6,6 +6,7 @@ Each docstring says what the naive version does.
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 
 import pytest
 
@@ -45,30 +46,37 @@ async def test_g14_a_start_that_nobody_carries_out_ends_or_goes_on(deployment: D
     assert len(agent.executions) == 1
 
 
-async def test_g15_what_waits_behind_a_followers_own_start_and_stop_is_not_lost(scene: Scene) -> None:
+@pytest.mark.parametrize("claimed", [True, False])
+async def test_g15_what_waits_behind_a_followers_own_start_and_stop_is_not_lost(scene: Scene, claimed: bool) -> None:
     """G15. Naive: W1 is consumed by a turn that was stopped with empty hands, W2 and C are parked for good.
 
-    Here every message is in a turn that says so, or pending; the next wake runs what is left, in order.
+    Here W1 is with its agent, or else pending like the others; the next wake runs what is left, in order.
     """
     call = await scene.run("one")
     stop = await scene.cancel()
     for text in ("W1", "W2"):
         await scene.send(text)
-    edge = asyncio.create_task(seen(scene.session, "session.status", status="idle"))
     await aborted(call)
-    call.done("cancelled")
-    await scene.outcome(stop)
-    await edge
-    await scene.send("C")
-    stop = await scene.cancel()
-    call = await scene.puppet.next()
-    assert call.prompt.text == "W1"
-    if stop.known is None:
+    async with AsyncExitStack() as guard:
+        if not claimed:
+            await guard.enter_async_context(scene.session.guard(timeout=BOUND))
+        call.done("cancelled")
+        await seen(scene.session, "session.status", status="idle")
+        if claimed:
+            call = await scene.puppet.next()
+            assert call.prompt.text == "W1"
+        await scene.send("C")
+        stop = await scene.cancel()
+        assert (stop.known is None) is claimed
+    if claimed:
         await aborted(call)
-    call.done("cancelled")
+        call.done("cancelled")
+        assert await scene.outcome(stop) == "cancelled"
     await scene.idle()
+    left = ["W2", "C"] if claimed else ["W1", "W2", "C"]
+    assert await scene.pending() == left
     await scene.send("wake")
-    await scene.goes_on("W2", "C", "wake")
+    await scene.goes_on(*left, "wake")
     oracle = await scene.judged()
     assert all(len(message.turns) == 1 for message in oracle.messages.values())
 

@@ -24,10 +24,12 @@ from workers.agents.protocol import DispatchFailed
 
 
 async def test_many_stops_at_once_are_one(scene: Scene) -> None:
-    """D1, E1: one operation and ticket, one note, one end; one true and one false, with rising revisions."""
+    """D1, E1: one operation and ticket, one note, one end, a deadline that stays; one true and one false."""
     call = await scene.run("one")
     first = await scene.cancel()
+    deadline = await _deadline(scene)
     more = await asyncio.gather(*(scene.cancel() for _ in range(5)))
+    assert await _deadline(scene) == deadline > 0
     assert {stop.id for stop in more} == {first.id}
     await aborted(call)
     call.done("cancelled")
@@ -37,6 +39,10 @@ async def test_many_stops_at_once_are_one(scene: Scene) -> None:
     assert await scene.told("cancel.requested", "cancel.settled", "turn.cancelled_by_user") == [
         "turn.cancelled_by_user", "cancel.requested", "cancel.settled",
     ]  # fmt: skip
+
+
+async def _deadline(scene: Scene) -> int:
+    return sum(one.at_ms for one in (await scene.session.snapshot()).deadlines if one.kind == "cancel")
 
 
 async def test_a_person_joins_a_silent_stop_and_gets_the_persons_effects_once(scene: Scene) -> None:

@@ -12,6 +12,7 @@ from tests.integration.puppet import Puppet
 from tests.stops.scene import Resident, Scene, aborted
 from tests.support.watch import BOUND, seen, told
 from workers.agents.protocol import DispatchFailed, Prompt, Turn, TurnEnd
+from workers.host import Host
 
 
 async def test_what_was_said_before_the_stop_stays_said_and_nothing_else_is(scene: Scene) -> None:
@@ -79,8 +80,11 @@ async def test_at_every_seam_an_agent_sees_the_same_stop_and_settles(deployment:
     assert causes == ["user"]
 
 
-async def test_a_stop_between_claim_and_call_keeps_the_prompt_from_the_agent(resident: Scene) -> None:
-    """59, 94: recorded before the claim's answer was here: turn opened and ended, and the agent saw nothing of it."""
+async def test_a_stop_between_claim_and_call_keeps_the_prompt_from_the_agent(
+    resident: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """59, 94: the claim's answer and the hint are lost: its repeat tells of the stop, and the agent sees nothing."""
+    monkeypatch.setattr(Host, "abort", lambda *_: None)
     (await resident.run("one")).done()
     await resident.idle()
     assert isinstance(resident.puppet, Resident)
