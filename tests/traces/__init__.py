@@ -1,0 +1,1 @@
+"""The traces that a model check of the protocol found, each replayed against the real scripts."""
