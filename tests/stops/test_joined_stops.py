@@ -87,14 +87,18 @@ async def test_no_other_stop_is_a_persons(deployment: Deployment, kind: str) -> 
 
 
 async def test_an_agent_that_fails_when_it_is_asked_has_ended_all_the_same(scene: Scene) -> None:
-    """D5, decided differently: the turn is an error with its text, and the operation is over."""
+    """D5, decided differently: the turn is an error with its text, the operation is over, and the error parks nothing.
+
+    Only the stop does: what was sent during it runs.
+    """
     call = await scene.run("one", "two")
     stop = await scene.cancel()
+    await scene.send("late")
     await aborted(call)
     call.raises(OSError("no such process"))
     assert await scene.outcome(stop) == "completed"
-    assert await scene.turns(rests=False) == [("error", "one")]
-    assert await scene.pending() == ["two"]
+    await scene.goes_on("two", "late")
+    assert await scene.turns() == [("error", "one"), ("completed", "two"), ("completed", "late")]
 
 
 async def test_what_is_late_of_others_changes_nothing_during_a_stop(scene: Scene) -> None:
