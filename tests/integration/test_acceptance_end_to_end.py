@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.integration.conftest import Deployment
 from tests.integration.puppet import Puppet
 from tests.integration.recorder import Recorder
-from tests.support.watch import seen, told
+from tests.support.watch import BOUND, seen, told
 from workers.agents.protocol import DispatchFailed, Execution, Prompt, Turn, TurnEnd
 
 
@@ -29,13 +29,13 @@ async def test_a_failed_dispatch_goes_back_first_in_line_and_is_parked_the_third
     session = await deployment.opened()
     sent = [(await session.send(body)).message_id for body in ("first", "second")]
     await seen(session, "error", where="dispatch")
-    await session.wait_idle(timeout=10)
+    await session.wait_idle(timeout=BOUND)
     view = await session.snapshot()
     assert [(entry.body, entry.attempt) for entry in view.inbox.next_turn] == [("first", 3), ("second", 0)]
     assert (view.generation, view.status) == (3, "idle")
     Refusing.works = True
     await session.send("wake")
-    await session.wait_idle(timeout=10)
+    await session.wait_idle(timeout=BOUND)
     assert Refusing.calls[1:] == ["first"] * 4 + ["second", "wake"]
     oracle = await deployment.judged(session, *sent)
     assert oracle.messages[sent[0]].turns == [1, 2, 3, 4]
@@ -50,7 +50,7 @@ async def test_a_failed_dispatch_after_the_agent_spoke_is_an_error_like_any_othe
     call = await puppet.next()
     await call.turn.emit("got it")
     call.raises(DispatchFailed("lost the line"))
-    result = await session.result(receipt.message_id, timeout=10)
+    result = await session.result(receipt.message_id, timeout=BOUND)
     assert (result.reason, result.text) == ("error", "got it")
     assert not puppet.is_asked
 
@@ -70,8 +70,8 @@ async def test_text_that_was_emitted_before_a_failed_dispatch_counts_as_the_acce
     await deployment.worker(Hasty)
     session = await deployment.opened()
     receipt = await session.send("work")
-    result = await session.result(receipt.message_id, timeout=10)
-    await session.wait_idle(timeout=10)
+    result = await session.result(receipt.message_id, timeout=BOUND)
+    await session.wait_idle(timeout=BOUND)
     assert (result.reason, result.text, Hasty.calls[1:]) == ("error", "on it", ["work"])
     await deployment.judged(session)
 
@@ -88,7 +88,7 @@ async def test_an_agent_that_ends_at_once_was_accepted_all_the_same(deployment: 
     await deployment.worker(Quick)
     session = await deployment.opened()
     await session.send("work")
-    await session.wait_idle(timeout=10)
+    await session.wait_idle(timeout=BOUND)
     kinds = await told(session, "agent.running", "output", "turn.ended")
     assert kinds == ["agent.running", "output", "turn.ended"]
     await deployment.judged(session)
@@ -106,7 +106,7 @@ async def test_an_agent_that_never_starts_parks_the_session_with_the_reason(depl
     session = await deployment.opened()
     sent = (await session.send("work")).message_id
     error = await seen(session, "error", where="start")
-    await session.wait_idle(timeout=10)
+    await session.wait_idle(timeout=BOUND)
     view = await session.snapshot()
     assert error.fields["message"] == "RuntimeError: no key for s1"
     assert (view.status, view.execution_status, view.turn) == ("idle", "failed", 0)

@@ -12,7 +12,7 @@ from coordinator import MessageNotPending, Reentry
 from tests.integration.conftest import Deployment
 from tests.integration.puppet import Puppet
 from tests.integration.recorder import Recorder
-from tests.support.watch import seen, told
+from tests.support.watch import BOUND, seen, told
 from workers.agents.protocol import Prompt, Turn, TurnEnd
 
 
@@ -26,13 +26,13 @@ async def test_an_agent_class_is_started_once_and_told_what_to_resume_from(deplo
     first = await deployment.worker(Plain)
     session = await deployment.opened()
     for text in ("one", "two"):
-        await session.result((await session.send(text)).message_id, timeout=10)
-    await session.wait_idle(timeout=10)
+        await session.result((await session.send(text)).message_id, timeout=BOUND)
+    await session.wait_idle(timeout=BOUND)
     first.ask()
     await seen(session, "agent.stopped")
     await deployment.worker(Plain)
-    await session.result((await session.send("three")).message_id, timeout=10)
-    await session.wait_idle(timeout=10)
+    await session.result((await session.send("three")).message_id, timeout=BOUND)
+    await session.wait_idle(timeout=BOUND)
     assert Plain.calls == ["start fresh", "prompt one", "prompt two", "stop", "start token-2", "prompt three"]
     oracle = await deployment.judged(session)
     assert len(oracle.workers) == 2
@@ -45,11 +45,11 @@ async def test_an_exception_ends_the_turn_as_an_error_and_the_next_turn_works(
     session = await deployment.opened()
     receipt = await session.send("bad")
     (await puppet.next()).raises(ValueError("no such file"))
-    result = await session.result(receipt.message_id, timeout=10)
+    result = await session.result(receipt.message_id, timeout=BOUND)
     assert (result.reason, result.error) == ("error", "ValueError: no such file")
     await session.send("good")
     (await puppet.next()).done()
-    await session.wait_idle(timeout=10)
+    await session.wait_idle(timeout=BOUND)
     oracle = await deployment.judged(session)
     assert len(oracle.workers) == 1
 
@@ -64,10 +64,10 @@ async def test_an_end_with_another_prompts_ownership_is_found_out(
     call = await puppet.next()
     wrong: dict[str, Any] = {part: 99 if part == "generation" else "another"}
     call.returns(TurnEnd(msgspec.structs.replace(call.prompt.ownership, **wrong)))
-    result = await session.result(receipt.message_id, timeout=10)
+    result = await session.result(receipt.message_id, timeout=BOUND)
     assert result.reason == "error"
     assert "the end of another" in result.error
-    await session.wait_idle(timeout=10)
+    await session.wait_idle(timeout=BOUND)
     await deployment.judged(session)
 
 
@@ -80,7 +80,7 @@ async def test_what_is_no_end_of_a_turn_is_an_error_that_says_so(
     receipt = await session.send("work")
     call = await puppet.next()
     call.returns(TurnEnd(call.prompt.ownership, "escalated") if end is TurnEnd else end)
-    result = await session.result(receipt.message_id, timeout=10)
+    result = await session.result(receipt.message_id, timeout=BOUND)
     assert result.reason == ("completed" if end is None else "error")
     assert bool(result.error) is (end is not None)
 
@@ -96,11 +96,11 @@ async def test_big_output_arrives_whole_in_pieces_that_followers_can_bear(
     for part in parts:
         await call.turn.emit(part)
     call.done()
-    result = await session.result(receipt.message_id, timeout=20)
+    result = await session.result(receipt.message_id, timeout=BOUND)
     assert result.text == "".join(parts)
     sizes = [len(entry.fields["text"].encode()) async for entry in session.history() if entry.type == "output"]
     assert max(sizes) <= 16 * 1024
-    await session.wait_idle(timeout=10)
+    await session.wait_idle(timeout=BOUND)
     await deployment.judged(session)
 
 
@@ -131,7 +131,7 @@ async def test_inside_a_turn_waiting_for_that_turn_is_refused_at_once(deployment
     await deployment.worker(agent)
     session = await deployment.opened()
     receipt = await session.send("work")
-    result = await session.result(receipt.message_id, timeout=10)
+    result = await session.result(receipt.message_id, timeout=BOUND)
     assert (result.reason, result.error) == ("completed", "")
     assert refused == ["wait_idle", "result", "close", "guard", "in a task"]
 
@@ -142,8 +142,8 @@ async def test_what_an_agent_says_after_its_turn_has_ended_is_refused(deployment
     receipt = await session.send("work")
     call = await puppet.next()
     call.done()
-    await session.result(receipt.message_id, timeout=10)
-    await session.wait_idle(timeout=10)
+    await session.result(receipt.message_id, timeout=BOUND)
+    await session.wait_idle(timeout=BOUND)
     before = await told(session)
     with pytest.raises(Exception, match="ended"):
         await call.turn.emit("late")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.integration.conftest import Deployment
 from tests.integration.puppet import Puppet
-from tests.support.watch import seen, told
+from tests.support.watch import BOUND, seen, told
 
 
 async def test_a_worker_full_of_idle_executions_gives_up_the_one_that_was_idle_for_longest(
@@ -20,15 +20,15 @@ async def test_a_worker_full_of_idle_executions_gives_up_the_one_that_was_idle_f
     for session in (older, newer):
         await session.send("idle")
         (await full.next()).done()
-        await session.wait_idle(timeout=10)
+        await session.wait_idle(timeout=BOUND)
     await waiting.send("waiting")
     (await full.next()).done()
-    await waiting.wait_idle(timeout=10)
+    await waiting.wait_idle(timeout=BOUND)
     stopped = await seen(older, "agent.stopped")
     assert stopped.fields["reason"] == "its place is needed"
     assert await told(newer, "agent.stopped") == await told(busy, "agent.stopped") == []
     call.done()
-    await busy.wait_idle(timeout=10)
+    await busy.wait_idle(timeout=BOUND)
     for session in (busy, older, newer, waiting):
         await deployment.judged(session)
 
@@ -47,9 +47,9 @@ async def test_what_finds_no_place_anywhere_runs_as_soon_as_there_is_one(deploym
     assert (await waiting.snapshot()).waiting_for == "placement"
     calls[0].done()
     (await full.next()).done()
-    await waiting.wait_idle(timeout=10)
+    await waiting.wait_idle(timeout=BOUND)
     assert await told(second, "turn.ended", "agent.stopped") == []
     calls[1].done()
     for session in (first, second, waiting):
-        await session.wait_idle(timeout=10)
+        await session.wait_idle(timeout=BOUND)
         await deployment.judged(session)

@@ -12,7 +12,7 @@ import pytest
 from coordinator import GuardBusy, Reentry
 from tests.integration.conftest import Deployment
 from tests.integration.puppet import Puppet
-from tests.support.watch import seen
+from tests.support.watch import BOUND, seen
 
 
 async def outside(call: Coroutine[Any, Any, object]) -> None:
@@ -28,7 +28,7 @@ async def test_wait_idle_waits_for_the_settlement_too(deployment: Deployment, pu
     async with session.guard(timeout=5):
         call.done()
         await seen(session, "session.status", status="idle")
-        waiting = asyncio.create_task(outside(session.wait_idle(timeout=10)))
+        waiting = asyncio.create_task(outside(session.wait_idle(timeout=BOUND)))
         assert (await session.snapshot()).unsettled_turn == 1
         assert [row.unsettled_turn for row in await deployment.coord.sessions()] == [1]
         assert not waiting.done()
@@ -56,7 +56,7 @@ async def test_the_guard_holds_claims_and_settlements_up_and_lets_the_turn_end(
         assert (await session.snapshot()).turn == 1
         assert not puppet.is_asked
     (await puppet.next()).done()
-    await session.wait_idle(timeout=10)
+    await session.wait_idle(timeout=BOUND)
     async with session.guard(timeout=5) as guard:
         assert guard.number > number
     await deployment.judged(session)
@@ -81,7 +81,7 @@ async def test_the_guard_alone_holds_a_claim_up_where_nothing_has_to_be_settled(
         view = await session.snapshot()
         assert (view.turn, view.status, view.waiting_for) == (1, "running", "guard")
     (await puppet.next()).done()
-    await session.wait_idle(timeout=10)
+    await session.wait_idle(timeout=BOUND)
     await deployment.judged(session)
 
 

@@ -18,7 +18,7 @@ async def test_what_waits_survives_a_restart_and_starts_nothing_by_itself(deploy
     session = await deployment.opened()
     await session.send("one")
     (await first.next()).done()
-    await session.wait_idle(timeout=10)
+    await session.wait_idle(timeout=BOUND)
     await session.inject("ci is red")
     stop.ask()
     await seen(session, "agent.stopped")
@@ -30,7 +30,7 @@ async def test_what_waits_survives_a_restart_and_starts_nothing_by_itself(deploy
     await session.send("two")
     call = await second.next()
     call.done()
-    await session.wait_idle(timeout=10)
+    await session.wait_idle(timeout=BOUND)
     assert call.bodies == ["ci is red", "two"]
     oracle = await deployment.judged(session)
     assert [(turn.turn, turn.generation) for turn in oracle.turns.values()] == [(1, 1), (2, 2)]
@@ -45,7 +45,7 @@ async def test_a_session_stays_where_it_lives(deployment: Deployment) -> None:
     session = await deployment.opened()
     for number in range(6):
         await session.send(f"m{number}")
-        await session.wait_idle(timeout=10)
+        await session.wait_idle(timeout=BOUND)
     oracle = await deployment.judged(session)
     assert len(oracle.workers) == 1
     assert sorted(len(puppet.prompts) for puppet in puppets) == [0, 6]
@@ -65,7 +65,7 @@ async def test_a_waiting_worker_takes_over_what_another_gives_up(deployment: Dep
     call.done()
     call = await second.next()
     call.done()
-    await session.wait_idle(timeout=10)
+    await session.wait_idle(timeout=BOUND)
     oracle = await deployment.judged(session)
     assert [turn.reason for turn in oracle.turns.values()] == ["completed", "completed"]
     assert len({turn.execution_id for turn in oracle.turns.values()}) == 2
@@ -106,7 +106,7 @@ async def test_boot_ready_under_a_handler_evaluates_nothing_and_the_next_turn_wa
     assert (evaluated, second.is_asked, (await session.snapshot()).turn) == ([1], False, 1)
     leave.set()
     (await second.next()).done()
-    await session.wait_idle(timeout=10)
+    await session.wait_idle(timeout=BOUND)
     assert (evaluated, boots[1:]) == ([1, 2], [booted.fields["execution_id"]])
     await deployment.judged(session)
 

@@ -32,7 +32,7 @@ async def test_a_message_id_sent_again_is_the_same_message(deployment: Deploymen
     call = await puppet.next()
     running = await session.send("work", message_id="m1")
     call.done()
-    await session.wait_idle(timeout=10)
+    await session.wait_idle(timeout=BOUND)
     after = await session.send("work", message_id="m1")
     assert (first.duplicate, running.duplicate, after.duplicate) == (False, True, True)
     assert {(one.sequence, one.placement) for one in (first, running, after)} == {(1, "started")}
@@ -78,7 +78,7 @@ async def test_on_busy_says_what_a_session_that_is_not_idle_does(deployment: Dep
     call = await puppet.next()
     assert call.bodies == ["later"]
     call.done()
-    await session.wait_idle(timeout=10)
+    await session.wait_idle(timeout=BOUND)
     assert len((await deployment.judged(session)).messages) == 3
 
 
@@ -105,7 +105,7 @@ async def test_a_follower_sees_history_then_what_happens_and_resumes_where_it_wa
     await call.turn.emit("text")
     call.done()
     whole = first + await rest
-    await session.wait_idle(timeout=10)
+    await session.wait_idle(timeout=BOUND)
     assert whole == [entry async for entry in session.history()]
     assert [entry.type for entry in first][:2] == ["session.opened", "inbox.inserted"]
 
@@ -121,7 +121,7 @@ async def test_waiting_has_its_callers_bound_and_changes_nothing(deployment: Dep
     with pytest.raises(TimeoutError):
         await session.result(receipt.message_id, timeout=0.05)
     assert await told(session) == before
-    waiting = asyncio.create_task(session.wait_idle(timeout=10))
+    waiting = asyncio.create_task(session.wait_idle(timeout=BOUND))
     await session.send("more")
     call.done()
     (await puppet.next()).done()
@@ -136,7 +136,7 @@ async def test_closing_discards_the_tail_and_lets_the_open_turn_end(deployment: 
     call = await puppet.next()
     tail = [(await session.send(body)).message_id for body in ("tail 1", "tail 2")]
     assert await session.close() == "closing"
-    waiting = asyncio.create_task(session.wait_idle(timeout=10))
+    waiting = asyncio.create_task(session.wait_idle(timeout=BOUND))
     assert (await session.send("too late")).placement == "parked"
     assert not waiting.done()
     call.done()
@@ -159,7 +159,7 @@ async def test_two_who_close_at_once_close_once(deployment: Deployment, puppet: 
     call = await puppet.next()
     assert set(await asyncio.gather(*(session.close() for _ in range(4)))) == {"closing"}
     call.done("error")
-    await session.wait_idle(timeout=10)
+    await session.wait_idle(timeout=BOUND)
     assert set(await asyncio.gather(*(session.close() for _ in range(4)))) == {"closed"}
     assert await told(session, "session.closed") == ["session.closed"]
     await deployment.judged(session)
@@ -172,7 +172,7 @@ async def test_a_completion_after_the_close_brings_nothing_back(deployment: Depl
     call = await puppet.next()
     await session.close()
     call.done()
-    await session.wait_idle(timeout=10)
+    await session.wait_idle(timeout=BOUND)
     before = await told(session)
     await call.turn.report(TurnEnd(call.prompt.ownership, "error"))
     stranger = msgspec.structs.replace(call.prompt.ownership, generation=9)

@@ -9,7 +9,7 @@ import pytest
 from coordinator import Session
 from tests.integration.conftest import Deployment
 from tests.integration.puppet import Puppet
-from tests.support.watch import seen, told
+from tests.support.watch import BOUND, seen, told
 from workers.agents.protocol import Prompt, Turn, TurnEnd
 
 STATUS_AND_TURNS = ("session.status", "turn.started", "turn.ended")
@@ -26,8 +26,8 @@ async def test_a_prompt_becomes_one_turn_and_its_log_tells_it_in_order(deploymen
     await deployment.worker(echo)
     session = await deployment.opened()
     receipt = await session.send("hello")
-    result = await session.result(receipt.message_id, timeout=10)
-    await session.wait_idle(timeout=10)
+    result = await session.result(receipt.message_id, timeout=BOUND)
+    await session.wait_idle(timeout=BOUND)
     assert (receipt.placement, receipt.sequence, receipt.duplicate) == ("started", 1, False)
     assert (result.turn, result.generation, result.reason, result.text) == (1, 1, "completed", "echo: hello")
     assert await told(session) == [
@@ -45,7 +45,7 @@ async def test_a_burst_is_a_turn_each_in_send_order_in_one_running_interval(depl
     await deployment.worker(echo)
     session = await deployment.opened()
     sent = [(await session.send(f"m{number}")).message_id for number in range(20)]
-    await session.wait_idle(timeout=20)
+    await session.wait_idle(timeout=BOUND)
     oracle = await deployment.judged(session, *sent)
     assert [turn.messages for turn in oracle.turns.values()] == [[message_id] for message_id in sent]
     assert oracle.intervals == [list(range(1, 21))]
@@ -62,8 +62,8 @@ async def test_none_is_lost_or_merged_however_sends_and_waits_mix(deployment: De
     for number in range(15):
         sent.append((await session.send(f"m{number}")).message_id)
         if mix.random() < 0.4:
-            await session.wait_idle(timeout=10)
-    await session.wait_idle(timeout=10)
+            await session.wait_idle(timeout=BOUND)
+    await session.wait_idle(timeout=BOUND)
     oracle = await deployment.judged(session, *sent)
     assert [turn.messages for turn in oracle.turns.values()] == [[message_id] for message_id in sent]
     texts = [turn.text for turn in oracle.turns.values()]
@@ -79,7 +79,7 @@ async def test_a_second_prompt_while_a_turn_runs_is_a_turn_of_its_own(deployment
     first.done()
     second = await puppet.next()
     second.done()
-    await session.wait_idle(timeout=10)
+    await session.wait_idle(timeout=BOUND)
     assert (first.bodies, second.bodies) == (["first"], ["second"])
     assert (await deployment.judged(session)).intervals == [[1, 2]]
 
@@ -98,7 +98,7 @@ async def test_what_a_turn_sends_to_its_own_session_runs_after_it(deployment: De
     session = await deployment.opened()
     await session.send("first")
     await seen(session, "turn.ended", turn="2")
-    await session.wait_idle(timeout=10)
+    await session.wait_idle(timeout=BOUND)
     assert await told(session, *STATUS_AND_TURNS) == [
         "running", "turn.started", "turn.ended", "turn.started", "turn.ended", "idle",
     ]  # fmt: skip
@@ -116,7 +116,7 @@ async def test_steering_reaches_the_open_turn_at_its_next_boundary(deployment: D
     await session.inject("inject 2")
     assert await call.steered() == ["inject 2"]
     call.done()
-    await session.wait_idle(timeout=10)
+    await session.wait_idle(timeout=BOUND)
     assert call.bodies == ["steer 1"]
     assert len((await deployment.judged(session)).turns) == 1
 
@@ -129,7 +129,7 @@ async def test_an_inject_on_an_idle_session_waits_for_the_next_prompt(deployment
     await session.send("go on")
     call = await puppet.next()
     call.done()
-    await session.wait_idle(timeout=10)
+    await session.wait_idle(timeout=BOUND)
     assert call.bodies == ["ci is red", "go on"]
 
 
@@ -145,7 +145,7 @@ async def test_a_message_that_does_not_wake_is_an_older_prompt_at_the_next_wake(
         call = await puppet.next()
         assert call.bodies == [body]
         call.done()
-    await session.wait_idle(timeout=10)
+    await session.wait_idle(timeout=BOUND)
 
 
 async def test_steering_after_the_last_boundary_gets_the_next_turn(deployment: Deployment, puppet: Puppet) -> None:
@@ -159,7 +159,7 @@ async def test_steering_after_the_last_boundary_gets_the_next_turn(deployment: D
     call = await puppet.next()
     assert call.bodies == ["one more thing"]
     call.done()
-    await session.wait_idle(timeout=10)
+    await session.wait_idle(timeout=BOUND)
     assert (await deployment.judged(session)).intervals == [[1, 2]]
 
 
@@ -175,7 +175,7 @@ async def test_a_refused_prompt_parks_the_queue_until_the_next_wake(
     await session.inject("inject")
     await session.steer("steer")
     call.done(reason)
-    await session.wait_idle(timeout=10)
+    await session.wait_idle(timeout=BOUND)
     view = await session.snapshot()
     assert [entry.body for entry in (*view.inbox.next_turn, *view.inbox.next_step)] == ["queued", "inject", "steer"]
     assert not puppet.is_asked
@@ -185,7 +185,7 @@ async def test_a_refused_prompt_parks_the_queue_until_the_next_wake(
         call = await puppet.next()
         seen_bodies.append(call.bodies)
         call.done()
-    await session.wait_idle(timeout=10)
+    await session.wait_idle(timeout=BOUND)
     assert seen_bodies == [["inject", "steer", "queued"], ["wake"]]
     await deployment.judged(session)
 
@@ -199,14 +199,14 @@ async def test_an_agent_that_steers_itself_and_then_fails_leaves_the_steering_pa
     call = await puppet.next()
     await call.turn.session.steer("look at the logs")
     call.raises(RuntimeError("boom"))
-    await session.wait_idle(timeout=10)
+    await session.wait_idle(timeout=BOUND)
     ended = await seen(session, "turn.ended")
     assert (ended.fields["reason"], ended.fields["error"]) == ("error", "RuntimeError: boom")
     await session.send("again")
     call = await puppet.next()
     assert call.bodies == ["look at the logs", "again"]
     call.done()
-    await session.wait_idle(timeout=10)
+    await session.wait_idle(timeout=BOUND)
 
 
 async def test_a_session_that_goes_on_after_errors_restarts_visibly(deployment: Deployment, puppet: Puppet) -> None:
@@ -217,7 +217,7 @@ async def test_a_session_that_goes_on_after_errors_restarts_visibly(deployment: 
     await session.send("good")
     call.done("error")
     (await puppet.next()).done()
-    await session.wait_idle(timeout=10)
+    await session.wait_idle(timeout=BOUND)
     assert (await deployment.judged(session)).intervals == [[1], [2]]
 
 
@@ -231,7 +231,7 @@ async def test_a_token_limit_is_a_natural_end_and_does_not_leak_into_the_next_tu
     await session.send("short")
     call.done("max_tokens")
     (await puppet.next()).done()
-    await session.wait_idle(timeout=10)
+    await session.wait_idle(timeout=BOUND)
     oracle = await deployment.judged(session)
     assert [turn.reason for turn in oracle.turns.values()] == ["max_tokens", "completed"]
     assert oracle.intervals == [[1, 2]]
