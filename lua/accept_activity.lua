@@ -29,7 +29,7 @@ elseif is_live() then
 end
 
 if text('execution_id') ~= '' then
-  void_execution(deadline_of('lease') > now and 'replaced before it had started' or 'lease expired')
+  void_execution('lease expired')
 end
 set('execution_id', execution_id)
 set('worker_id', worker_id)

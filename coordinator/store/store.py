@@ -54,7 +54,8 @@ class Store:
             "max_inbox": settings.max_inbox,
             "max_inbox_bytes": settings.max_inbox_bytes,
             "cancel_ms": _ms(settings.cancel_timeout),
-            "start_ms": _ms(settings.start_timeout),
+            # The worker's own timer comes first, and knows why: this one is for workers that can't tell.
+            "start_ms": _ms(settings.start_timeout + settings.lease),
             "suspect_ms": _ms(settings.self_stop + settings.lease),
             **{f"{name}_ms": _ms(getattr(settings, name)) for name in _MILLISECONDS},
         }

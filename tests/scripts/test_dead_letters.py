@@ -111,8 +111,11 @@ async def test_under_park_the_queue_waits_for_the_next_wake(kernel: Kernel, *, q
     assert [message.body for message in (await scene.claimed()).messages] == ["queued" if queued else "wake"]
 
 
-async def test_an_execution_that_was_starting_for_what_is_parked_is_replaced(kernel: Kernel) -> None:
-    """A wake finds no live execution, since the start may still fail: it is placed, and the slow one is suspect."""
+@pytest.mark.parametrize("boots", [True, False])
+async def test_an_execution_that_was_starting_for_what_is_parked_takes_the_next_wake(
+    kernel: Kernel, boots: bool
+) -> None:
+    """It counts as live, and its start stays bounded: up, it drives the wake; not up in time, the wake is placed."""
     scene, entry, event = await ended(kernel, on_handler_failure="park")
     await scene.expired("lease")
     await scene.sent("parked")
@@ -120,13 +123,19 @@ async def test_an_execution_that_was_starting_for_what_is_parked_is_replaced(ker
     for _ in range(TRIES):
         await failed(scene, event, entry)
     view = await scene.view()
-    assert (view.status, view.execution_status, "start" in await scene.deadlines()) == ("idle", "starting", False)
+    assert (view.status, view.execution_status, "start" in await scene.deadlines()) == ("idle", "starting", True)
     await scene.sent("wake")
-    assert any(scene.token in offer for offer in await kernel.store.redis.zrange(kernel.store.keys.queue, 0, -1))
-    assert (await kernel.executions.accept(scene.sid, scene.token, "e3", "w3")).verdict is Verdict.OK
-    assert (await scene.view()).suspects == ("e1", "e2")
-    lost = [event.reason for _, event in await scene.events() if isinstance(event, AgentLost)]
-    assert lost == ["lease expired", "replaced before it had started"]
+    assert (await kernel.executions.accept(scene.sid, scene.token, "e3", "w3")).verdict is Verdict.LIVE
+    if boots:
+        scene.execution = "e2"
+        assert await kernel.executions.boot(scene.sid, "e2")
+        assert (await scene.claimed("next")).verdict is Verdict.OK
+    else:
+        assert await scene.expired("start") == "OK"
+        assert any(scene.token in offer for offer in await kernel.store.redis.zrange(kernel.store.keys.queue, 0, -1))
+        assert (await kernel.executions.accept(scene.sid, scene.token, "e3", "w3")).verdict is Verdict.OK
+        lost = [event.reason for _, event in await scene.events() if isinstance(event, AgentLost)]
+        assert lost == ["lease expired", "did not start in time"]
 
 
 async def test_a_later_turn_has_all_its_tries(kernel: Kernel) -> None:
