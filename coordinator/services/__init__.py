@@ -14,6 +14,7 @@ from coordinator.services.settlements import Settlements
 from coordinator.services.snapshots import Snapshots
 from coordinator.services.stops import Stops
 from coordinator.services.turns import Turns
+from coordinator.store.channel import channel_of
 from coordinator.store.queue import Placements
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class Kernel:
 
     def __init__(self, store: Store, queue: Redis | None = None) -> None:
         self.store = store
-        self.placements = Placements(queue or store.redis, store.keys, store.settings)
+        self.placements = Placements(channel_of(queue) if queue else store.commands, store.keys, store.settings)
         self.sessions = Sessions(store)
         self.inbox = Inbox(store, self.placements)
         self.turns = Turns(store, self.placements)

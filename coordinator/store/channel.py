@@ -22,7 +22,7 @@ _PATIENCE: Final = 3.0
 class Commands(Protocol):
     """What a client and a channel have in common."""
 
-    def execute_command(self, *args: Any) -> Awaitable[Any]:
+    def execute_command(self, *args: Any) -> Awaitable[list[Any]]:
         """Send one command and give its reply."""
 
     def together(self, *commands: tuple[Any, ...]) -> Awaitable[list[Any]]:

@@ -13,9 +13,8 @@ from arq.constants import job_key_prefix
 from arq.jobs import serialize_job
 
 if TYPE_CHECKING:
-    from redis.asyncio import Redis
-
     from coordinator.settings import Settings
+    from coordinator.store.channel import Commands
     from coordinator.store.keys import Keys
 
 FUNCTION = "place"
@@ -40,7 +39,7 @@ def deserialize(data: bytes) -> dict[str, Any]:
 class Placements:
     """Offers. Losing one delays the activity until its placement deadline, when a sweeper makes the next."""
 
-    def __init__(self, queue: Redis, keys: Keys, settings: Settings) -> None:
+    def __init__(self, queue: Commands, keys: Keys, settings: Settings) -> None:
         self._queue = queue
         self._keys = keys
         self._first_ms = round(settings.placement * 1000)
@@ -48,7 +47,7 @@ class Placements:
     async def offer(self, session_id: str, token: str, offer: int = 0) -> None:
         """Offer an activity once, under a job id that is never used again. An offer that fails is logged only.
 
-        The job is written in one transaction: arq's own enqueue watches keys for a repeated id, which can't occur.
+        The job is written in one piece, body first: arq's own enqueue watches keys for a repeated id, which can't be.
         """
         name = blake2b(session_id.encode(), digest_size=6).hexdigest()
         job_id = f"{name}-{token}-{offer}"
@@ -56,11 +55,11 @@ class Placements:
         now_ms = int(time.time() * 1000)
         job = serialize_job(FUNCTION, (session_id, token), {}, None, now_ms, serializer=serialize)
         try:
-            async with self._queue.pipeline(transaction=True) as pipe:
-                pipe.psetex(job_key_prefix + job_id, lifetime, job)
-                pipe.zadd(self._keys.queue, {job_id: now_ms})
-                pipe.rpush(self._keys.doorbell, job_id)
-                pipe.ltrim(self._keys.doorbell, -_RINGS, -1)
-                await pipe.execute()
+            await self._queue.together(
+                ("PSETEX", job_key_prefix + job_id, lifetime, job),
+                ("ZADD", self._keys.queue, now_ms, job_id),
+                ("RPUSH", self._keys.doorbell, job_id),
+                ("LTRIM", self._keys.doorbell, -_RINGS, -1),
+            )
         except (redis.exceptions.RedisError, OSError) as error:
             _log.warning("no placement offered for session %s: %s", session_id, type(error).__name__)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import redis.exceptions
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from coordinator.domain.errors import OutcomeUnknown, ScriptContractError
 from coordinator.domain.verdicts import Verdict
-from coordinator.store.channel import channel_of
+from coordinator.store.channel import Commands, channel_of
 from coordinator.store.failures import is_transient, translate, was_sent
 from coordinator.store.keys import GROUP, Keys
 from coordinator.store.scripts import load_all
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from redis.asyncio import Redis
     from redis.asyncio.client import Pipeline
 
@@ -38,19 +36,13 @@ class Reply(NamedTuple):
     details: list[Any]
 
 
-class _Commands(Protocol):
-    """What is used of redis-py's client, whose own types say "awaitable or value"."""
-
-    def execute_command(self, *args: str | int) -> Awaitable[list[Any]]: ...
-
-
 class Store:
     """Scripts, keys and settings over one coordination client, which decodes replies to text."""
 
     def __init__(self, redis: Redis, settings: Settings, *, patience: float = PATIENCE, flags: bool = True) -> None:
         """`patience` bounds a call's repeats, in seconds; `flags=False` is for a server that reads no script flags."""
         self.redis = redis
-        self._redis: _Commands = channel_of(redis)
+        self.commands: Commands = channel_of(redis)
         self.settings = settings
         self.keys = Keys(settings.namespace, settings.partitions)
         self._patience = patience
@@ -62,7 +54,8 @@ class Store:
             "max_inbox": settings.max_inbox,
             "max_inbox_bytes": settings.max_inbox_bytes,
             "cancel_ms": _ms(settings.cancel_timeout),
-            "start_ms": _ms(settings.start_timeout),
+            # The worker's own timer comes first, and knows why: this one is for workers that can't tell.
+            "start_ms": _ms(settings.start_timeout + settings.lease),
             "suspect_ms": _ms(settings.self_stop + settings.lease),
             **{f"{name}_ms": _ms(getattr(settings, name)) for name in _MILLISECONDS},
         }
@@ -127,14 +120,14 @@ class Store:
     async def fields(self, key: str, *names: str) -> list[str | None]:
         """Some fields of a hash, None for an absent one. Raises StoreUnavailable or StoreMisconfigured."""
         try:
-            return await self._redis.execute_command("HMGET", key, *names)
+            return await self.commands.execute_command("HMGET", key, *names)
         except (redis.exceptions.RedisError, OSError) as error:
             raise translate(error) from error
 
     async def text(self, key: str) -> str:
         """A string, empty when it is absent. Raises as `fields`."""
         try:
-            found = await self._redis.execute_command("GET", key)
+            found = await self.commands.execute_command("GET", key)
         except (redis.exceptions.RedisError, OSError) as error:
             raise translate(error) from error
         return str(found or "")
@@ -154,9 +147,9 @@ class Store:
 
     async def _evaluate(self, script: Script, keys: list[str], argv: list[str | int]) -> list[Any]:
         try:
-            return await self._redis.execute_command("EVALSHA", script.sha, len(keys), *keys, *argv)
+            return await self.commands.execute_command("EVALSHA", script.sha, len(keys), *keys, *argv)
         except redis.exceptions.NoScriptError:
-            return await self._redis.execute_command("EVAL", script.text, len(keys), *keys, *argv)
+            return await self.commands.execute_command("EVAL", script.text, len(keys), *keys, *argv)
 
     async def _repeat(self, script: Script, keys: list[str], argv: list[str | int], error: BaseException) -> list[Any]:
         if not is_transient(error):
