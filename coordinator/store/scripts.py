@@ -9,6 +9,7 @@ positions. A name that ends in `...` stands for all that follow, and is bound to
 from __future__ import annotations
 
 import argparse
+import functools
 import hashlib
 import re
 import sys
@@ -154,8 +155,16 @@ def _load(name: str, folder: _Folder) -> Script:
 
 
 def load_all(folder: Traversable | None = None) -> dict[str, Script]:
-    """Every script, by name."""
-    folder = folder or root()
+    """Every script, by name. The shipped ones are read once in a process."""
+    return _all(folder) if folder else dict(_shipped())
+
+
+@functools.cache
+def _shipped() -> dict[str, Script]:
+    return _all(root())
+
+
+def _all(folder: Traversable) -> dict[str, Script]:
     names = sorted(entry.name.removesuffix(".lua") for entry in folder.iterdir() if entry.name.endswith(".lua"))
     shared = _Folder(folder)
     return {name: _load(name, shared) for name in names}
