@@ -15,6 +15,7 @@ elseif text('execution_status') ~= 'starting' then
 end
 
 set('execution_status', 'ready')
+set('lost_starts', '')
 if resume_token ~= '' then
   set('resume_token', resume_token)
 end

@@ -38,7 +38,7 @@ async def wake_during_a_stop(stage: Stage) -> None:
     """A message comes while a turn is being stopped."""
     parked = await _at_work(stage, QUEUED, "late 0.5", "hold never")
     ticket = await stage.coord.session(QUEUED).cancel()
-    receipt = await stage.send(QUEUED, "say it ran by itself")
+    receipt = await stage.send(QUEUED, "say here is the answer")
     stage.expect(
         f"{QUEUED}: turn {parked.open_turn} is told to end and takes its time; a message comes, {receipt.placement}",
         holds=receipt.placement == "latched" and (await stage.see(QUEUED)).cancel_pending,

@@ -33,12 +33,26 @@ local function fail_start()
   return text('phase') == 'running' and text('activity') or ''
 end
 
+-- An agent whose start takes its worker with it would go through all workers: the third time parks.
+local function note_lost_start()
+  set('lost_starts', number('lost_starts') + 1)
+  if number('lost_starts') < 3 then
+    return false
+  end
+  set('lost_starts', '')
+  log_entry('error', 'where', 'start', 'message', 'three workers were lost while it started; parked until the next wake')
+  return true
+end
+
 local function lose_execution()
   local parks, place = false, ''
   if text('open_claim') ~= '' then
     parks = lose_prompt('lost', 'its worker is gone')
   end
   local driven = text('activity_execution') == text('execution_id')
+  if driven and text('execution_status') == 'starting' then
+    parks = note_lost_start()
+  end
   void_execution('lease expired')
   if driven then
     local _

@@ -210,3 +210,24 @@ async def test_a_worker_lost_with_nothing_open_restarts_the_activity(kernel: Ker
     await scene.settled() if state == "between turns" else None
     await scene.booted("e2", "w2")
     assert (await scene.claimed()).verdict is Verdict.OK
+
+
+async def test_the_third_worker_lost_while_it_starts_an_agent_parks_the_session(kernel: Kernel) -> None:
+    """An agent whose start kills its worker must not go through all workers; one that is up begins anew."""
+    scene = await Scene(kernel).opened()
+    await scene.sent()
+    for attempt in (1, 2):
+        await kernel.executions.accept(scene.sid, scene.token, f"e{attempt}", "w1")
+        assert await scene.expired("lease") == "OK"
+        assert (await scene.view()).status == "running"
+    await kernel.executions.accept(scene.sid, scene.token, "e3", "w1")
+    assert await scene.expired("lease") == "OK"
+    view = await scene.view()
+    assert (view.status, view.park_mark, bodies(view.inbox.next_turn)) == ("idle", 1, ["hello"])
+    assert [entry["where"] for entry in await scene.log() if entry["type"] == "error"][-2:] == ["start", "execution"]
+    await scene.sent("wake")
+    await scene.booted("e4")
+    await scene.expired("lease")
+    await kernel.executions.accept(scene.sid, scene.token, "e5", "w1")
+    assert await scene.expired("lease") == "OK"
+    assert (await scene.view()).status == "running"
