@@ -182,7 +182,8 @@ class Sessions(RuleBasedStateMachine):
             "clear": (lambda: inbox.clear(self.sid, operation), lambda: self.model.discard("cleared")),
         }
         call, expected = edits[what]
-        assert (self.made(operation, call) or "OK") == (expected() or "OK")
+        found, wanted = self.made(operation, call) or "OK", expected() or "OK"
+        assert found == wanted, f"{what} of {one} answered {found}, not {wanted}"
 
     @precondition(lambda self: len(self.model.log) > 25)
     @precondition(now_and_then(4))

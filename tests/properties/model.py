@@ -69,6 +69,12 @@ class Model(Turns):
             return "OPERATION"
         return "OWED" if kind == "direct" and (self.prompt or self.find(self.direct)) else ""
 
+    def steer(self, message_id: str) -> str:
+        """What is being stopped takes nothing more."""
+        if self.find(message_id) is not None and self.operation:
+            return "OPERATION"
+        return super().steer(message_id)
+
     # --- operations
 
     def is_expected(self, turn: int) -> bool:
