@@ -1,29 +1,12 @@
--- One change of one pending message: never in neither list, never a wake, the first answer for a repeat.
+-- A change of one pending message: it is never in neither list.
 --
 -- ARGV  message_id  id  the message
--- @include lib/first_answer
--- @include lib/inbox
--- @include lib/done
+-- @include lib/edits
 
--- The reply that refuses or repeats the edit, or nil.
 local function edit_refused()
-  local answer, conflicts = first_answer()
-  if conflicts then
-    return { 'CONFLICT' }
-  elseif answer then
-    return { 'OK' }
-  elseif text('schema') == '' then
-    return { 'NO_SESSION' }
-  elseif text('lifecycle') ~= 'open' then
-    return { 'CLOSED' }
+  local refused = edits_refused()
+  if refused or is_pending(message_id) then
+    return refused
   end
-  if not is_pending(message_id) then
-    return { 'GONE' }
-  end
-  return nil
-end
-
-local function edited()
-  keep_answer('done')
-  return done('OK')
+  return { 'GONE' }
 end
