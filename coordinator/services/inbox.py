@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from coordinator.domain.ids import check_id, new_id
-from coordinator.domain.records import Receipt
 from coordinator.domain.verdicts import Verdict
 from coordinator.services.answers import refusal
 from coordinator.services.bodies import check_body
+from coordinator.services.receipts import digest, receipt_of
 
 if TYPE_CHECKING:
-    from coordinator.domain.records import ListName, OnBusy
+    from coordinator.domain.records import ListName, OnBusy, Receipt
     from coordinator.store.queue import Placements
     from coordinator.store.store import Store
 
@@ -43,26 +42,19 @@ class Inbox:
         """
         message_id = check_id("message", message_id) if message_id is not None else new_id("m")
         check_body(body, self._store.settings.max_body)
-        digest = blake2b(f"{list} {wake} {on_busy} {body}".encode(), digest_size=8).hexdigest()
         reply = await self._store.call(
             "send",
             session_id,
             message_id=message_id,
             body=body,
-            digest=digest,
+            digest=digest(list, wake, on_busy, body),
             list=list,
             wake=int(wake),
             on_busy=on_busy,
             sender=check_id("sender", sender),
             token=new_id("a"),
         )
-        if reply.word not in {Verdict.OK, Verdict.DUPLICATE}:
-            raise refusal(reply, session_id, message_id=message_id)
-        placement, sequence = reply.details[:2]
-        duplicate = reply.word is Verdict.DUPLICATE
-        if not duplicate and reply.details[2]:
-            await self._placements.offer(session_id, reply.details[2])
-        return Receipt(message_id=message_id, sequence=int(sequence), duplicate=duplicate, placement=placement)
+        return await receipt_of(reply, session_id, message_id, self._placements)
 
     async def remove(self, session_id: str, message_id: str, operation_id: str | None = None) -> None:
         """Take a pending message out. Raises MessageNotPending, SessionUnknown, SessionClosed."""
@@ -87,13 +79,12 @@ class Inbox:
 
     async def _edit(self, script: str, session_id: str, message_id: str, operation_id: str | None, **args: str) -> None:
         operation_id = check_id("operation", operation_id) if operation_id is not None else new_id("o")
-        content = "\0".join([script, message_id, *args.values()])
         reply = await self._store.call(
             script,
             session_id,
             operation_id=operation_id,
             message_id=message_id,
-            digest=blake2b(content.encode(), digest_size=8).hexdigest(),
+            digest=digest(script, message_id, *args.values()),
             **args,
         )
         if reply.word is not Verdict.OK:

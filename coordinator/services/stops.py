@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from typing import TYPE_CHECKING, cast, get_args
 
 import msgspec
 
 from coordinator.domain.errors import UsageError
 from coordinator.domain.ids import check_id, new_id
-from coordinator.domain.records import Outcome, Receipt
+from coordinator.domain.records import Outcome
 from coordinator.domain.verdicts import Verdict
 from coordinator.services.answers import refusal
 from coordinator.services.bodies import check_body
+from coordinator.services.receipts import digest, receipt_of
 from coordinator.store.store import Reply
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from coordinator.domain.records import CancelKind, Ownership
+    from coordinator.domain.records import CancelKind, Ownership, Receipt
     from coordinator.store.queue import Placements
     from coordinator.store.store import Store
 
@@ -62,7 +62,7 @@ class Stops:
             "cancel",
             session_id,
             operation_id=operation_id,
-            digest=_digest(kind, keep_inbox, expected_turn, expected_generation),
+            digest=digest(kind, keep_inbox, expected_turn, expected_generation),
             kind=kind,
             keep_inbox=int(keep_inbox),
             expected_turn=expected_turn,
@@ -136,7 +136,7 @@ class Stops:
             *chosen,
             message_id=message_id,
             body=body,
-            digest=_digest(kind, expected_turn, expected_generation, body, *chosen),
+            digest=digest(kind, expected_turn, expected_generation, body, *chosen),
             sender=check_id("sender", sender),
             kind=kind,
             expected_turn=expected_turn,
@@ -145,13 +145,7 @@ class Stops:
             token=new_id("a"),
             next_token=new_id("a"),
         )
-        if reply.word not in {Verdict.OK, Verdict.DUPLICATE}:
-            raise refusal(reply, session_id, message_id=message_id)
-        placement, sequence = reply.details[:2]
-        duplicate = reply.word is Verdict.DUPLICATE
-        if not duplicate and reply.details[2]:
-            await self._placements.offer(session_id, reply.details[2])
-        return Receipt(message_id=message_id, sequence=int(sequence), duplicate=duplicate, placement=placement)
+        return await receipt_of(reply, session_id, message_id, self._placements)
 
     async def escalate(self, session_id: str, ownership: Ownership, why: str) -> bool:
         """End the open prompt as escalated at once, for the worker that owns it. False when there is nothing to end."""
@@ -167,7 +161,3 @@ class Stops:
         if reply.word is Verdict.OK and reply.details[0]:
             await self._placements.offer(session_id, reply.details[0])
         return reply.word is Verdict.OK
-
-
-def _digest(*parts: object) -> str:
-    return blake2b("\0".join(map(str, parts)).encode(), digest_size=8).hexdigest()
