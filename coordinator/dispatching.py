@@ -1,75 +1,96 @@
-"""A guard holder's prompt, from putting it first to its acceptance, each wait with a bound."""
+"""A direct prompt, from its place first in line to its acceptance, each wait with a bound."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from typing import Final
 
-from coordinator.domain.errors import MessageNotPending, OutcomeUnknown, PredecessorPending
-from coordinator.domain.records import Receipt
+from coordinator.domain.errors import OutcomeUnknown, PredecessorPending, UsageError
+from coordinator.domain.ids import check_id, new_id
+from coordinator.domain.verdicts import Verdict
 from coordinator.services import Kernel
+from coordinator.services.stops import Withdrawn
+from coordinator.settings import Settings
 from coordinator.streams.hints import Hints
 from coordinator.streams.waiting import bounded
 from coordinator.turn import Dispatch, Turn
 
-
-async def dispatch(
-    kernel: Kernel,
-    hints: Hints,
-    session_id: str,
-    put: Callable[..., Awaitable[Receipt]],
-    bound: float,
-    message_id: str,
-) -> Turn:
-    """Put a prompt first once nothing is owed, and wait until it is accepted. Raises as `Guard.prompt`."""
-    until, settings = time.monotonic() + bound, kernel.store.settings
-    patience = min(bound, settings.predecessor_wait)
-
-    async def attempt() -> Receipt | PredecessorPending:
-        try:
-            return await put(message_id=message_id)
-        except PredecessorPending as error:
-            return error
-
-    async def look() -> Receipt | None:
-        found = await attempt()
-        return found if isinstance(found, Receipt) else None
-
-    try:
-        await hints.until(session_id, look, patience, f"waiting for the prompt before {message_id}")
-    except TimeoutError:
-        # It may have been put in the moment in which the wait ended; its repeat tells.
-        found = await attempt()
-        if isinstance(found, PredecessorPending):
-            raise found from None
-    return await _accepted(kernel, hints, session_id, message_id, until, settings.acceptance)
+_MARGIN: Final = 0.005
 
 
-async def _accepted(
-    kernel: Kernel, hints: Hints, session_id: str, message_id: str, until: float, acceptance: float
-) -> Turn:
-    prompt = Dispatch(kernel, hints, session_id, message_id)
-    what = f"waiting for the acceptance of {message_id}"
-    try:
-        return await bounded(prompt.accepted(), max(0.0, until - time.monotonic()), what)
-    except TimeoutError:
-        pass
-    try:
-        await kernel.inbox.remove(session_id, message_id)
-    except MessageNotPending:
-        # The claim has won: from here on the acceptance has a deadline of its own in Redis.
-        pass
-    else:
-        seen = await kernel.snapshots.read(session_id)
-        why = f"generation {seen.generation} of {seen.execution_id or 'no execution'}, waiting for {seen.waiting_for}"
-        raise PredecessorPending(
-            f"no turn has taken prompt {message_id} of session {session_id} in time ({why}); it was withdrawn and "
-            "nothing was changed, so it may be tried again"
+class Dispatching:
+    """Direct prompts for one session; `guard_number` proves a guard's holder, 0 is nobody."""
+
+    def __init__(self, kernel: Kernel, hints: Hints, settings: Settings, session_id: str) -> None:
+        self._kernel = kernel
+        self._hints = hints
+        self._settings = settings
+        self._session_id = session_id
+
+    async def prompt(
+        self,
+        text: str,
+        *,
+        timeout: float | None,  # noqa: ASYNC109 - the public name
+        message_id: str | None,
+        sender: str | None,
+        guard_number: int = 0,
+    ) -> Turn:
+        """Put a prompt first and wait until it is accepted. Raises as `Session.prompt` and `Guard.prompt`."""
+        bound = self._settings.acceptance if timeout is None else timeout
+        if not bound > 0:
+            raise UsageError(f"timeout={bound:g} leaves no time for an acceptance; give it some seconds")
+        message_id = check_id("message", message_id) if message_id is not None else new_id("m")
+        until = time.monotonic() + bound
+        await self._kernel.stops.put_direct(
+            self._session_id,
+            text,
+            message_id=message_id,
+            sender=sender or "-",
+            guard_number=guard_number,
+            wait=bound,
         )
-    try:
-        return await bounded(prompt.accepted(), acceptance, what)
-    except TimeoutError:
+        return await self._accepted(message_id, bound, until)
+
+    async def _accepted(self, message_id: str, bound: float, until: float) -> Turn:
+        prompt = Dispatch(self._kernel, self._hints, self._session_id, message_id)
+        what = f"waiting for the acceptance of {message_id}"
+        patience = min(bound, self._settings.predecessor_wait)
+        while True:
+            try:
+                return await bounded(prompt.accepted(), patience, what)
+            except TimeoutError:
+                # When the wait is over is decided in Redis: what was in the way may have ended since.
+                found = await self._withdraw(message_id)
+            if found.verdict is Verdict.GONE:
+                break
+            if found.verdict is Verdict.OK:
+                raise self._pending(message_id, found, bound if time.monotonic() >= until else patience)
+            patience = found.ms_left / 1000 + _MARGIN
+        # A turn has it, or somebody took it away, which the log tells at once. A taken one has a deadline in Redis.
+        try:
+            return await bounded(prompt.accepted(), self._settings.acceptance, what)
+        except TimeoutError:
+            # It may be back in line, where nobody else would take it away.
+            found = await self._withdraw(message_id)
+        if found.verdict is Verdict.OK:
+            raise self._pending(message_id, found, bound)
         raise OutcomeUnknown(
-            f"a turn of session {session_id} took prompt {message_id}, and no agent has accepted it yet; "
+            f"a turn of session {self._session_id} took prompt {message_id}, and no agent has accepted it yet; "
             "look at the session before it is sent again"
-        ) from None
+        )
+
+    async def _withdraw(self, message_id: str) -> Withdrawn:
+        return await self._kernel.stops.withdraw(self._session_id, message_id)
+
+    def _pending(self, message_id: str, found: Withdrawn, waited: float) -> PredecessorPending:
+        why = f"`coordinator explain {self._session_id}` says what is missing"
+        if found.generation:
+            why = f"generation {found.generation} of execution {found.execution_id} has not ended, and is owed"
+        return PredecessorPending(
+            f"no turn of session {self._session_id} has taken prompt {message_id} within {waited:g} seconds: {why}; it "
+            "was withdrawn and nothing else was changed, so it may be tried again",
+            found.execution_id,
+            found.generation,
+            waited,
+        )

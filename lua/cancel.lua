@@ -37,7 +37,7 @@ end
 place_offered = apply_overdue()
 if not is_expected() then
   return refuse('TURN_CHANGED')
-elseif is_stopping() and (is_exclusive(kind) or is_exclusive(text('cancel_kind')) and kind ~= 'user') then
+elseif not is_resetting() and is_stopping() and (is_exclusive(kind) or is_exclusive(text('cancel_kind')) and kind ~= 'user') then
   return refuse('OPERATION', text('cancel_kind'))
 end
 
@@ -45,6 +45,9 @@ local parks = kind == 'user' or kind == 'parent'
 local open, running = text('open_claim') ~= '', text('phase') ~= 'idle'
 if keep_inbox == '0' then
   discard_all('cancelled')
+  if text('entering') ~= '' then
+    set('entry_dropped', '1')
+  end
 end
 if parks and running then
   park(false)
@@ -53,7 +56,13 @@ if kind == 'user' and (open or text('unsettled') ~= '') and text('cancelled_turn
   set('cancelled_turn', text('turn'))
   log_entry('turn.cancelled_by_user', 'turn', text('turn'), 'operation_id', operation_id)
 end
-if is_stopping() or open or text('phase') == 'maintenance' and parks then
+if parks then
+  note_late_stop(kind)
+end
+if is_resetting() then
+  -- The reset is not touched: the call shares the ticket of its stop, or there is nothing to stop any more.
+  return answer(is_stopping() and text('cancel_id') or operation_id, is_stopping() and '' or 'idle')
+elseif is_stopping() or open or text('phase') == 'maintenance' and parks then
   local ticket = is_stopping() and text('cancel_id') or operation_id
   local place = stop(operation_id, kind)
   place_offered = place or place_offered

@@ -9,6 +9,7 @@
 --   FINISHED                this claim was opened and has ended
 --   SUPERSEDED              the activity or the execution is no longer the session's
 --   GUARDED     ms_left     until the guard's lease ends
+--   ENTERING    step        a workflow step is being entered
 --   OWED        generation  an earlier prompt has not ended
 --   UNSETTLED   turn        the turn before waits for a replica
 --   EMPTY       turn        its messages are gone: a turn was written that opened and ended at once
@@ -17,6 +18,7 @@
 -- @include lib/batch
 -- @include lib/settled
 -- @include lib/exit
+-- @include lib/question
 
 local function opened()
   return append_messages({ 'OK', text('open_generation'), text('open_turn'), text('open_attempt'), text('cancel_cause') },
@@ -33,6 +35,8 @@ elseif not may_drive() then
   return { 'SUPERSEDED' }
 elseif is_held_up() then
   return { 'GUARDED', int(redis.call('PTTL', guard)) }
+elseif text('entering') ~= '' then
+  return { 'ENTERING', text('step') }
 elseif text('open_claim') ~= '' then
   return { 'OWED', text('open_generation') }
 elseif text('unsettled') ~= '' and not holder then
@@ -41,6 +45,9 @@ end
 
 if text('unsettled') ~= '' then
   settled('superseded')
+end
+if is_direct_overdue() then
+  drop_direct('expired')
 end
 local turn = int(number('turn') + 1)
 set('turn', turn)
@@ -55,14 +62,9 @@ if pending() == 0 then
 end
 
 local generation = math.max(number('generation'), tonumber(floor)) + 1
-local batch = redis.call('LRANGE', next_step, 0, -1)
-batch[#batch + 1] = redis.call('LINDEX', next_turn, 0) or nil
-local attempt = 0
-for _, id in ipairs(batch) do
-  attempt = math.max(attempt, info_of(id).attempt)
-end
+local batch, attempt = next_batch()
 for field, value in pairs({ generation = generation, turn = turn, claim = claim_id, execution = execution_id,
-  attempt = attempt + 1, batch = #batch }) do
+  attempt = attempt + 1, batch = #batch, step_entry = text('step_entry') }) do
   set('open_' .. field, value)
 end
 set('generation', generation)
@@ -73,6 +75,10 @@ deadline('acceptance', tonumber(acceptance_ms))
 log_entry('turn.started', 'turn', turn, 'generation', int(generation), 'execution_id', execution_id,
   'claim_id', claim_id, 'attempt', int(attempt + 1))
 take(batch, turn)
+if batch[#batch] == text('direct') then
+  set('direct_ms', '')
+end
+expire_question('turn')
 count('turns')
 done('OK')
 return opened()

@@ -6,6 +6,7 @@
 --   OK          lifecycle  closing while a prompt or maintenance job is open, else closed; a repeat: what it is by then
 --   NO_SESSION
 -- @include lib/overdue
+-- @include lib/question
 
 if text('schema') == '' then
   return { 'NO_SESSION' }
@@ -17,6 +18,18 @@ apply_overdue()
 discard_all('closed')
 raise_mark()
 set('lifecycle', 'closing')
+expire_question('closed')
+if text('entering') ~= '' then
+  fail_entry('the session is closed')
+end
+if is_resetting() then
+  local called = is_called()
+  end_reset('failed', 'the session is closed')
+  if called then
+    void_execution('its reset was cut off')
+    go_idle()
+  end
+end
 if text('open_claim') ~= '' or text('phase') == 'maintenance' then
   stop(operation_id, 'close')
 else

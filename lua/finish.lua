@@ -16,7 +16,7 @@
 -- @include lib/ownership
 -- @include lib/speech
 -- @include lib/lose_prompt
--- @include lib/exit
+-- @include lib/reset
 -- @include lib/done
 
 if text('schema') == '' then
@@ -50,4 +50,4 @@ if leaves then
   void_execution('worker is leaving')
 end
 local natural = reason == 'completed' or reason == 'max_tokens'
-return done(exit_decision(natural and not stopped, parks and not stopped))
+return done(leave(natural and not stopped, parks and not stopped, not leaves))

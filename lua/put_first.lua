@@ -1,7 +1,7 @@
--- Put a message first in line and stop what runs, both or neither: a replacement, an interrupt, a direct prompt.
+-- Put a message first in line and stop what runs, both or neither: a replacement or an interrupt.
 --
 -- KEYS  guard         hash  owner and number, under a TTL
--- ARGV  kind          word  replace, parent (an interrupt) or direct (which stops nothing)
+-- ARGV  kind          word  replace or parent (an interrupt, which parks what was queued before)
 -- ARGV  guard_number  int   the caller's guard, 0 for none
 -- ARGV  token         id    the activity that this call may start
 -- Replies
@@ -14,8 +14,6 @@
 --   GUARD_LOST                              the number is no longer the guard's
 --   TURN_CHANGED                            the expected turn or generation is not current
 --   OPERATION     kind                      an operation that can't be joined is recorded
---   OWED          number                    a direct prompt, and an earlier one has not ended: its generation, or the id of
---                                           one that waits
 --   GONE          message id                a chosen message is not pending
 -- @include lib/insert
 -- @include lib/stop
@@ -32,7 +30,7 @@ elseif guard_number ~= '0' and redis.call('HGET', guard, 'number') ~= guard_numb
   return { 'GUARD_LOST' }
 end
 local place_offered = apply_overdue()
-local stopping, other = is_stopping(), text('cancel_kind')
+local stopping, other, resetting = is_stopping(), text('cancel_kind'), is_resetting()
 local missing = missing_choice()
 if not is_expected() then
   return refuse('TURN_CHANGED')
@@ -40,10 +38,8 @@ elseif missing then
   return refuse('GONE', missing)
 elseif body ~= '' and no_room() then
   return refuse(unpack(no_room()))
-elseif stopping and (kind ~= 'parent' or is_exclusive(other)) then
+elseif stopping and not resetting and (kind ~= 'parent' or is_exclusive(other)) then
   return refuse('OPERATION', other)
-elseif kind == 'direct' and (text('open_claim') ~= '' or is_pending(text('direct'))) then
-  return refuse('OWED', text('open_claim') ~= '' and text('open_generation') or text('direct'))
 end
 
 -- A parent meets a person's stop: its message waits its turn, and nothing is stopped for it.
@@ -52,17 +48,17 @@ local interrupts = kind == 'parent' and not yields
 if interrupts and phase ~= 'idle' then
   park(is_chosen(text('direct')))
 end
-local sequence = body ~= '' and insert('next-turn', not yields, '1', kind, guard_number) or put_chosen()
-if kind == 'direct' then
-  set('direct', message_id)
+if interrupts then
+  note_late_stop(kind)
 end
+local sequence = body ~= '' and insert('next-turn', not yields, '1', kind, guard_number) or put_chosen()
 local placement, place, _ = 'queued', place_offered, nil
 if phase == 'idle' then
   placement = 'started'
   place = start_activity(token) and token or ''
 elseif open or phase == 'maintenance' then
   placement = 'latched'
-  if interrupts or kind == 'replace' and open then
+  if not resetting and (interrupts or kind == 'replace' and open) then
     place = stop(message_id, kind) or place
   end
 elseif interrupts then

@@ -7,7 +7,7 @@
 --   OK    place  the token for which a placement has to be offered, or empty
 --   GONE         it is not the session's, and no suspect
 --   BUSY         it drives the session's activity
--- @include lib/activity
+-- @include lib/reset
 
 if redis.call('SREM', suspects, execution_id) == 1 then
   if redis.call('SCARD', suspects) == 0 then
@@ -23,6 +23,10 @@ end
 execution_event('agent.stopped', reason)
 log_entry('agent.stopped', 'execution_id', execution_id, 'worker_id', text('worker_id'), 'reason', reason)
 clear_execution('none')
+if is_called() then
+  -- Nothing is there to be called any more: the next execution begins without a resume token.
+  return done('OK', (select(2, quiesced())))
+end
 local waiting = text('phase') == 'running' and text('activity') or ''
 if waiting ~= '' then
   deadline('placement', tonumber(placement_ms))

@@ -12,6 +12,7 @@
 --   OK  now, then a word and a token for each session:
 --       held        nothing to do
 --       run         token: an activity is the execution's and nothing is open; a driver must be at work, and look again
+--       reset       id: the provider's session is to be replaced, then `reset_end` called
 --       abort       the cause: the open prompt is to be stopped
 --       release     the session is gone or closed: give the execution up
 --       superseded  the execution is no longer the session's: end it, then report its release
@@ -41,7 +42,8 @@ end
 
 local function renew(session, suspects, id, execution_id, token, claim_id)
   local fields = redis.call('HMGET', session, 'execution_id', 'worker_id', 'lifecycle', 'activity', 'activity_execution',
-    'open_claim', 'unnamed', 'execution_status', 'cancel_cause')
+    'open_claim', 'unnamed', 'execution_status', 'cancel_cause', 'phase',
+    'reset_id')
   if fields[1] ~= execution_id or fields[2] ~= worker_id then
     if redis.call('SISMEMBER', suspects, execution_id) == 1 then
       extend('suspect', id, tonumber(suspect_ms))
@@ -61,7 +63,9 @@ local function renew(session, suspects, id, execution_id, token, claim_id)
     return 'release', ''
   elseif open_claim and fields[9] then
     return 'abort', fields[9]
-  elseif activity ~= '' and not open_claim and (mine or not fields[5]) and fields[8] ~= 'starting' then
+  elseif fields[10] == 'maintenance' and activity == fields[11] and fields[8] ~= 'starting' then
+    return 'reset', activity
+  elseif fields[10] == 'running' and not open_claim and (mine or not fields[5]) and fields[8] ~= 'starting' then
     return 'run', activity
   end
   return 'held', ''

@@ -15,6 +15,7 @@
 --   NO_SESSION
 --   GUARDED     ms_left
 --   GUARD_LOST
+--   RESETTING            a reset is on: try again
 -- @include lib/ready
 -- @include lib/settled
 -- @include lib/done
@@ -42,11 +43,7 @@ redis.call('XADD', dead, 'MAXLEN', '~', '10000', '*', 'type', 'agent.ready', 'se
   'reason', text('last_reason'), 'entry_id', entry_id, 'failures', int(failures), 'error', error_text)
 count('dead')
 if text('on_handler_failure') == 'park' then
-  raise_mark()
-  -- A driver that waits for the settlement would run what is parked.
-  if text('phase') == 'running' and text('open_claim') == '' then
-    go_idle()
-  end
+  park_waiting()
 end
 settled('failed')
 give_guard_back()

@@ -9,7 +9,8 @@ CoordinatorError
 │   ├── StoreUnavailable (retry), StoreMisconfigured, OutcomeUnknown (look, then decide)
 ├── UsageError            the call can't work as it was made
 │   ├── SessionUnknown, SessionClosed, InvalidId, MessageNotPending, ConflictingRepeat, InboxFull
-│   ├── MessageTooLarge, MessageInvalid, UnknownStep, QuestionClosed, ResetFailed, Reentry, AgentInvalid
+│   ├── MessageTooLarge, MessageInvalid, UnknownStep, WorkflowUnknown, WorkflowInvalid, QuestionClosed, ResetFailed
+│   ├── Reentry, AgentInvalid
 │   ├── SettingsError, NotAvailable
 └── ScriptContractError   a bug
 
@@ -75,7 +76,17 @@ class ResetInProgress(ContentionError):
 
 
 class PredecessorPending(ContentionError):
-    """Raised when the prompt before has not ended within the bound; it is untouched, and still owed."""
+    """Raised when the prompt before has not ended within the bound; it is untouched, and still owed.
+
+    `execution_id` and `generation` name what was in the way, `bound` the seconds that were waited; empty or 0 where
+    nothing was waited for, or nothing was in the way but the lack of a worker.
+    """
+
+    def __init__(self, message: str, execution_id: str = "", generation: int = 0, bound: float = 0.0) -> None:
+        super().__init__(message)
+        self.execution_id = execution_id
+        self.generation = generation
+        self.bound = bound
 
 
 class StoreError(CoordinatorError):
@@ -134,6 +145,14 @@ class MessageInvalid(UsageError):
 
 class UnknownStep(UsageError):
     """Raised when the session's workflow has no step of that name."""
+
+
+class WorkflowUnknown(UsageError):
+    """Raised when no orchestrator has published a workflow of that name."""
+
+
+class WorkflowInvalid(UsageError):
+    """Raised when a workflow file can't be used; its text has a line for each thing that is wrong, in file order."""
 
 
 class QuestionClosed(UsageError):

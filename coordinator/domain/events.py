@@ -14,6 +14,11 @@ class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
     reason: str
     at_ms: int
 
+    @property
+    def key(self) -> str:
+        """The idempotency key of its handlers, the same at every delivery."""
+        return self.execution_id
+
 
 class AgentReady(_Event, frozen=True, kw_only=True, tag="agent.ready"):
     """A numbered turn has ended. Written once by the script that ended it; it names that turn for ever."""
@@ -25,6 +30,11 @@ class AgentReady(_Event, frozen=True, kw_only=True, tag="agent.ready"):
     cancel_kind: str = ""
     settlement: str = "required"
     """`none`: the turn was settled by its own end; handlers hear of it, and nothing waits for them."""
+
+    @property
+    def key(self) -> str:
+        """The claim id."""
+        return self.claim_id
 
 
 class AgentBootReady(_Event, frozen=True, kw_only=True, tag="agent.boot_ready"):
@@ -43,7 +53,48 @@ class AgentStopped(_Event, frozen=True, kw_only=True, tag="agent.stopped"):
     """An execution was given up by its worker."""
 
 
-Event: TypeAlias = AgentReady | AgentBootReady | AgentFailed | AgentLost | AgentStopped
+class StepEntering(_Event, frozen=True, kw_only=True, tag="step.entering"):
+    """A workflow step is to be entered, by whichever replica comes first; it may be announced again."""
+
+    workflow: str
+    step: str
+    entry_id: str
+
+    @property
+    def key(self) -> str:
+        """The entry's id."""
+        return self.entry_id
+
+
+class StepEntered(_Event, frozen=True, kw_only=True, tag="step.entered"):
+    """A workflow step was entered, once; its prompt, if it has one, is first in line."""
+
+    workflow: str
+    step: str
+    entry_id: str
+
+    @property
+    def key(self) -> str:
+        """The entry's id."""
+        return self.entry_id
+
+
+class QuestionAsked(_Event, frozen=True, kw_only=True, tag="question.asked"):
+    """The agent of an open turn has asked a person something."""
+
+    question_id: str
+    turn: int
+    text: str
+
+    @property
+    def key(self) -> str:
+        """The question's id."""
+        return self.question_id
+
+
+Event: TypeAlias = (
+    AgentReady | AgentBootReady | AgentFailed | AgentLost | AgentStopped | StepEntering | StepEntered | QuestionAsked
+)
 
 
 def decode(fields: dict[str, str]) -> Event:

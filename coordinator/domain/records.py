@@ -7,9 +7,10 @@ from typing import Literal
 import msgspec
 
 ListName = Literal["next-turn", "next-step"]
-Placement = Literal["started", "latched", "parked", "queued"]
+Placement = Literal["started", "latched", "parked", "queued", "delivered"]
 OnBusy = Literal["enqueue", "steer", "replace", "reject"]
 CancelKind = Literal["user", "parent", "silent", "system"]
+MoveAnswer = Literal["applied", "pending"]
 Outcome = Literal["cancelled", "escalated", "completed", "lost", "idle"]
 Lifecycle = Literal["open", "closing", "closed"]
 
@@ -57,7 +58,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     """True for a repeat: nothing was inserted and the other fields are the first call's."""
     placement: Placement
     """`started`: this call started the driver. `latched`: it runs after what is in the way.
-    `parked`: non-waking on an idle session, or the session is closing. `queued`: all else."""
+    `parked`: non-waking on an idle session, or the session is closing. `delivered`: the agent that asked has this
+    answer. `queued`: all else."""
 
 
 class InboxEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,10 +131,29 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     maintenance: str
     """The name of the maintenance job that has the session; empty without one."""
     reset_pending: bool
+    """Whether the session's context is being reset: nothing starts meanwhile."""
+    reset_id: str
+    """The reset that is on, or the last one."""
+    reset_outcome: str
+    """How the last reset ended: `committed` or `failed`; empty while one is on, and before the first."""
+    workflow: str
+    """The name of the session's workflow; empty without one."""
     step: str
+    """The step that the session is at."""
+    step_entry: str
+    """The id of that step's present entry: another one each time that it is entered."""
+    step_failed: bool
+    """True if the step's entry has failed: it is the present one, and was not entered."""
+    signalled: bool
+    """True once the present entry of the step was signalled."""
     entering: str
+    """The id of the entry that is under way; empty when none is."""
     pending_move: str
+    """The step of the move that the next settlement applies; empty without one."""
     question: str
+    """The id of the open question; its text is in the log. Empty without one."""
+    question_turn: int
+    """The turn that asked it; 0 without one."""
     sequence: int
     park_mark: int
     waiting_for: str

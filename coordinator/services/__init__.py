@@ -9,11 +9,14 @@ from coordinator.services.executions import Executions
 from coordinator.services.guards import Guards
 from coordinator.services.inbox import Inbox
 from coordinator.services.maintenance import Maintenance
+from coordinator.services.questions import Questions
+from coordinator.services.resets import Resets
 from coordinator.services.sessions import Sessions
 from coordinator.services.settlements import Settlements
 from coordinator.services.snapshots import Snapshots
 from coordinator.services.stops import Stops
 from coordinator.services.turns import Turns
+from coordinator.services.workflows import Workflows
 from coordinator.store.channel import channel_of
 from coordinator.store.queue import Placements
 
@@ -38,4 +41,7 @@ class Kernel:
         self.deadlines = Deadlines(store, self.placements)
         self.stops = Stops(store, self.placements)
         self.maintenance = Maintenance(store, self.placements)
+        self.resets = Resets(store, self.placements)
+        self.workflows = Workflows(store, self.placements)
+        self.questions = Questions(store, self.placements)
         self.snapshots = Snapshots(store)

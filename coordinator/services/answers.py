@@ -13,12 +13,14 @@ from coordinator.domain.errors import (
     InboxFull,
     MessageNotPending,
     PredecessorPending,
+    ResetInProgress,
     ScriptContractError,
     SessionBusy,
     SessionClosed,
     SessionUnknown,
     Superseded,
     TurnChanged,
+    UsageError,
 )
 from coordinator.domain.verdicts import Verdict
 
@@ -65,7 +67,19 @@ def refusal(reply: Reply, session_id: str, *, message_id: str = "") -> Coordinat
             name = details[0] if details and details[0] else message_id
             return MessageNotPending(f"Message {name!r} is not pending in session {session_id!r} any more.")
         case Verdict.OWED:
-            return PredecessorPending(f"Prompt {details[0]} of session {session_id!r} is owed; nothing was changed.")
+            return PredecessorPending(
+                f"Direct prompt {details[0]!r} of session {session_id!r} waits already, and only one may; "
+                "nothing was changed."
+            )
+        case Verdict.RESETTING:
+            return ResetInProgress(
+                f"Session {session_id!r} is being reset ({details[0]}); wait until that has ended, then try again."
+            )
+        case Verdict.WORKFLOW:
+            return UsageError(
+                f"Session {session_id!r} is on workflow {details[0]!r}, which it can't leave, and which needs "
+                "settlement=required; open another session for another workflow."
+            )
         case Verdict.SUPERSEDED | Verdict.STALE:
             return Superseded(f"Session {session_id!r} has another owner by now; nothing was changed.")
         case _:

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 OUTAGE_MS = 3000
 """A partition that nobody swept for this long gets one lease of grace (PROTOCOL: expire)."""
 MOST_SWEPT = 100
-KINDS = ("placement", "lease", "start", "acceptance", "cancel", "maintenance", "settlement", "suspect", "retention")
+KINDS = (
+    "placement", "lease", "start", "acceptance", "cancel", "reset", "entry", "maintenance", "question", "settlement",
+    "suspect", "retention",
+)  # fmt: skip
+_RESTARTING = frozenset({"lease", "start", "acceptance", "cancel", "maintenance", "reset", "entry"})
 
 
 class Due(msgspec.Struct, frozen=True):
@@ -65,8 +69,10 @@ class Deadlines:
     async def expire(self, kind: str, session_id: str, score: str, next_token: str = "") -> Expired:
         """End what is due, unless its deadline was moved since `score` was read; offer the placement that follows."""
         args: dict[str, str | int] = {"score": score}
-        if kind in {"lease", "start", "acceptance", "cancel", "maintenance"}:
+        if kind in _RESTARTING:
             args["next_token"] = next_token or new_id("a")
+        if kind == "entry":
+            args["next_entry"] = new_id("n")
         reply = await self._store.call(f"expire_{kind}", session_id, **args)
         place = ""
         if reply.word is Verdict.PLACE:

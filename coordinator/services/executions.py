@@ -68,7 +68,9 @@ class Executions:
 
     async def release(self, session_id: str, execution_id: str, reason: str = "released by its worker") -> bool:
         """Give an execution up, or report that a suspect one is gone. False while it drives the session's activity."""
-        reply = await self._store.call("release", session_id, execution_id=execution_id, reason=reason)
+        reply = await self._store.call(
+            "release", session_id, execution_id=execution_id, reason=reason, next_token=new_id("a")
+        )
         if reply.word is Verdict.OK and reply.details[0]:
             await self._placements.offer(session_id, reply.details[0])
         return reply.word is not Verdict.BUSY

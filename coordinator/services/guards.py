@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from coordinator.domain.errors import CoordinatorError
 from coordinator.domain.verdicts import Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from coordinator.store.store import Store
 
 
@@ -47,3 +52,21 @@ class Guards:
         """Give the guard back. False when it was lost before."""
         reply = await self._store.call("guard_release", session_id, owner=owner, fence=number)
         return reply.word is Verdict.OK
+
+    @contextlib.asynccontextmanager
+    async def taken(self, session_id: str, owner: str) -> AsyncIterator[GuardState]:
+        """Try once to take the guard, and give it back at the end. For what is shorter than `guard_ttl`."""
+        state = await self.acquire(session_id, owner)
+        if state.verdict is not Verdict.OK:
+            yield state
+            return
+        try:
+            yield state
+        finally:
+            await asyncio.shield(self._give_back(session_id, owner, state.number))
+
+    async def _give_back(self, session_id: str, owner: str, number: int) -> None:
+        # What can't be released runs out by itself, and must not undo what was answered before.
+        with contextlib.suppress(TimeoutError, CoordinatorError):
+            async with asyncio.timeout(self._store.settings.guard_ttl):
+                await self.release(session_id, owner, number)

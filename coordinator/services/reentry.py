@@ -16,11 +16,11 @@ from coordinator.domain.errors import Reentry
 
 Kind = Literal["turn", "handler", "guard", "maintenance"]
 
-_WAITS: Final = frozenset({"guard", "prompt", "reset", "result", "wait_idle"})
+_WAITS: Final = frozenset({"guard", "guard.prompt", "prompt", "reset", "result", "wait_idle"})
 _REFUSED: Final[dict[Kind, frozenset[str]]] = {
     "turn": _WAITS | {"close", "outcome"},
     "handler": _WAITS | {"close"},
-    "guard": _WAITS - {"prompt"},
+    "guard": _WAITS - {"guard.prompt"},
     "maintenance": (_WAITS - {"guard"}) | {"maintain", "outcome"},
 }
 _PLACE: Final[dict[Kind, str]] = {
@@ -72,8 +72,8 @@ def refuse(session_id: str, what: str) -> None:
     """Let `what` (a method of Session) pass, unless it would wait for the place it is called from.
 
     Raises `Reentry` at once inside a turn or a handler of this session for prompt, reset, guard, wait_idle, close and
-    result, in a turn also for a cancel's outcome; under its guard for guard, reset, wait_idle and result; and in a
-    maintenance job for all that waits for its own end.
+    result, in a turn also for a cancel's outcome; under its guard for all that waits but the guard's own prompt; and in
+    a maintenance job for all that waits for its own end.
     """
     for scope in _scopes.get():
         if scope.active and scope.session_id == session_id and what in _REFUSED[scope.kind]:
@@ -81,3 +81,8 @@ def refuse(session_id: str, what: str) -> None:
                 f"{what} on session {session_id} was called inside {_PLACE[scope.kind]} and would wait for itself; "
                 "call it after that has ended, or from a task that was started outside"
             )
+
+
+def stands_in(kind: Kind, session_id: str) -> bool:
+    """Whether the current task is inside a place of this kind in this session."""
+    return any(one.active and (one.kind, one.session_id) == (kind, session_id) for one in _scopes.get())

@@ -42,16 +42,18 @@ class Snapshots:
         return _snapshot(session_id, found)
 
     async def is_idle(self, session_id: str) -> bool:
-        """Whether nothing runs, nothing waits for settlement, and, once closing, the session is closed.
+        """Whether nothing runs, is reset, entered, or waits for settlement, and, once closing, the session is closed.
 
         Raises SessionUnknown, StoreUnavailable, StoreMisconfigured.
         """
         key = self._store.keys.session(session_id)["session"]
-        phase, lifecycle, unsettled = await self._store.fields(key, "phase", "lifecycle", "unsettled")
+        phase, lifecycle, *busy = await self._store.fields(
+            key, "phase", "lifecycle", "unsettled", "entering", "reset_id"
+        )
         if lifecycle is None:
             msg = f"There is no session {session_id!r}; open it first."
             raise SessionUnknown(msg)
-        return phase == "idle" and not unsettled and lifecycle != "closing"
+        return phase == "idle" and not any(busy) and lifecycle != "closing"
 
 
 def _snapshot(session_id: str, found: list[Any]) -> Snapshot:
@@ -99,11 +101,7 @@ def _snapshot(session_id: str, found: list[Any]) -> Snapshot:
         cancel_outcome="" if fields.text("cancel_id") else fields.text("cancel_outcome"),
         maintenance=fields.text("maintenance"),
         cancel_revision=fields.number("cancel_revision"),
-        reset_pending=bool(fields.text("reset_id")),
-        step=fields.text("step"),
-        entering=fields.text("entering"),
-        pending_move=fields.text("pending_move"),
-        question=fields.text("question_id"),
+        **_course(fields),
         sequence=fields.number("sequence"),
         park_mark=mark,
         waiting_for=_waiting_for(fields, deadlines, now_ms, guarded=bool(guard)),
@@ -121,6 +119,25 @@ def _snapshot(session_id: str, found: list[Any]) -> Snapshot:
             in_flight=entries(in_flight, pending=False),
         ),
     )
+
+
+def _course(fields: _Fields) -> dict[str, Any]:
+    """Reset, workflow and question."""
+    entry, reset = fields.text("step_entry"), fields.text("reset_id")
+    return {
+        "reset_pending": bool(reset),
+        "reset_id": reset or fields.text("reset_last"),
+        "reset_outcome": "" if reset else fields.text("reset_outcome"),
+        "workflow": fields.text("workflow"),
+        "step": fields.text("step"),
+        "step_entry": entry,
+        "step_failed": bool(fields.text("step_failed")),
+        "signalled": bool(entry) and fields.text("signalled") == entry,
+        "entering": fields.text("entering"),
+        "pending_move": fields.text("move_step"),
+        "question": fields.text("question_id"),
+        "question_turn": fields.number("question_turn"),
+    }
 
 
 class _Fields:
@@ -152,8 +169,14 @@ def _entry(message_id: str, info: str, body: str, mark: int | None) -> InboxEntr
 
 
 def _waiting_for(fields: _Fields, deadlines: tuple[Deadline, ...], now_ms: int, *, guarded: bool) -> str:
-    if fields.text("phase") != "running" or fields.text("open_claim"):
-        return ""
+    if fields.text("reset_id"):
+        return "reset"
+    if fields.text("open_claim"):
+        return "question" if fields.text("question_waits") else ""
+    if fields.text("entering"):
+        return "entry"
+    if fields.text("phase") != "running":
+        return "question" if fields.text("phase") == "idle" and fields.text("question_id") else ""
     leased = any(one.kind == "lease" and one.at_ms > now_ms for one in deadlines)
     if fields.text("execution_status") == "starting":
         return "start"

@@ -34,6 +34,18 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True):
     """None while the operation is pending."""
 
 
+class Withdrawn(msgspec.Struct, frozen=True, kw_only=True):
+    """What taking a direct prompt back answered."""
+
+    verdict: Verdict
+    """OK: taken back, nothing else has changed. NOT_DUE: its wait is not over. GONE: it was claimed, or discarded."""
+    execution_id: str = ""
+    generation: int = 0
+    """What is owed, with OK; empty and 0 when nothing is."""
+    ms_left: int = 0
+    """With NOT_DUE: milliseconds until its wait is over."""
+
+
 class Stops:
     """Cancels and replacements. One operation a session; what comes meanwhile joins it, or is refused by name."""
 
@@ -93,7 +105,7 @@ class Stops:
             return None
         if last == ticket:
             return cast("Outcome", outcome)
-        entry = await self._store.newest(keys["log"], "cancel.settled", ticket)
+        entry = await self._store.newest(keys["log"], "cancel.settled", operation_id=ticket)
         return cast("Outcome", entry["outcome"]) if entry else await self._first_answer(session_id, ticket)
 
     async def _first_answer(self, session_id: str, operation_id: str) -> Outcome | None:
@@ -123,9 +135,8 @@ class Stops:
     ) -> Receipt:
         """Put a message, or chosen pending ones, first in line and stop what runs: both, or neither.
 
-        `kind` is `replace`, `parent` (an interrupt: what was queued before is parked) or `direct` (stops nothing).
-        Raises what `Inbox.send` raises, and TurnChanged, CancelConflict, GuardLost, PredecessorPending,
-        MessageNotPending for a chosen message.
+        `kind` is `replace` or `parent` (an interrupt: what was queued before is parked). Raises what `Inbox.send`
+        raises, and TurnChanged, CancelConflict, GuardLost, MessageNotPending for a chosen message.
         """
         message_id = check_id("message", message_id) if message_id is not None else new_id("m")
         if not chosen:
@@ -146,6 +157,51 @@ class Stops:
             next_token=new_id("a"),
         )
         return await receipt_of(reply, session_id, message_id, self._placements)
+
+    async def put_direct(
+        self,
+        session_id: str,
+        body: str,
+        *,
+        wait: float,
+        message_id: str | None = None,
+        sender: str = "-",
+        guard_number: int = 0,
+    ) -> Receipt:
+        """Put a direct prompt first in line, for at most `wait` seconds; it stops nothing.
+
+        Behind something that is owed or unsettled, or a step that is being entered, the wait is at most
+        `predecessor_wait`, and the placement `latched`. Raises what `Inbox.send` raises, and GuardLost,
+        ResetInProgress, PredecessorPending when another direct prompt waits.
+        """
+        message_id = check_id("message", message_id) if message_id is not None else new_id("m")
+        check_body(body, self._store.settings.max_body)
+        reply = await self._store.call(
+            "put_direct",
+            session_id,
+            message_id=message_id,
+            body=body,
+            digest=digest("direct", body),
+            sender=check_id("sender", sender),
+            guard_number=guard_number,
+            wait_ms=round(wait * 1000),
+            behind_ms=round(self._store.settings.predecessor_wait * 1000),
+            token=new_id("a"),
+            next_token=new_id("a"),
+        )
+        return await receipt_of(reply, session_id, message_id, self._placements)
+
+    async def withdraw(self, session_id: str, message_id: str) -> Withdrawn:
+        """Take a direct prompt back whose wait is over, unless it was claimed or discarded."""
+        reply = await self._store.call("withdraw", session_id, message_id=message_id)
+        match reply.word:
+            case Verdict.OK:
+                execution_id, generation = reply.details
+                return Withdrawn(verdict=reply.word, execution_id=execution_id, generation=int(generation))
+            case Verdict.NOT_DUE:
+                return Withdrawn(verdict=reply.word, ms_left=max(1, int(reply.details[0])))
+            case _:
+                return Withdrawn(verdict=reply.word)
 
     async def escalate(self, session_id: str, ownership: Ownership, why: str) -> bool:
         """End the open prompt as escalated at once, for the worker that owns it. False when there is nothing to end."""

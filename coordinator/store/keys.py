@@ -48,6 +48,7 @@ class Keys:
         self.channels = f"{namespace}:"
         self.meta = f"{namespace}:meta"
         self.workers = f"{namespace}:workers"
+        self.workflows = f"{namespace}:workflows"
         self.doorbell = f"{namespace}:doorbell"
         self.queue = f"arq:{namespace}:v1"
         self._bases = tuple(f"{namespace}:{{{tag}}}:" for tag in _tags(partitions))

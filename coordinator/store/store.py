@@ -25,8 +25,9 @@ PATIENCE = 10.0
 """Seconds for which a call is repeated while Redis does not answer."""
 _MILLISECONDS = (
     "lease", "placement", "settlement", "maintenance_lease", "acceptance", "guard_ttl", "retention_idle",
-    "retention_closed", "receipts",
+    "retention_closed", "receipts", "entry", "reset", "question",
 )  # fmt: skip
+_SETTINGS = {"entry": "entry_timeout", "reset": "reset_timeout", "question": "question_timeout"}
 
 
 class Reply(NamedTuple):
@@ -57,7 +58,7 @@ class Store:
             # The worker's own timer comes first, and knows why: this one is for workers that can't tell.
             "start_ms": _ms(settings.start_timeout + settings.lease),
             "suspect_ms": _ms(settings.self_stop + settings.lease),
-            **{f"{name}_ms": _ms(getattr(settings, name)) for name in _MILLISECONDS},
+            **{f"{name}_ms": _ms(getattr(settings, _SETTINGS.get(name, name))) for name in _MILLISECONDS},
         }
 
     async def call(self, name: str, session_id: str, /, *rest: str, **args: str | int) -> Reply:
@@ -132,13 +133,27 @@ class Store:
             raise translate(error) from error
         return str(found or "")
 
-    async def newest(self, log: str, kind: str, operation_id: str) -> dict[str, str] | None:
-        """The newest log entry of a type and operation, looked for backwards. Raises as `fields`."""
+    async def put(self, key: str, field: str, value: str) -> None:
+        """Set a field of a hash that no script reads. Raises as `fields`."""
+        try:
+            await self.commands.execute_command("HSET", key, field, value)
+        except (redis.exceptions.RedisError, OSError) as error:
+            raise translate(error) from error
+
+    async def field_names(self, key: str) -> list[str]:
+        """The fields of a hash, sorted. Raises as `fields`."""
+        try:
+            return sorted(await self.commands.execute_command("HKEYS", key))
+        except (redis.exceptions.RedisError, OSError) as error:
+            raise translate(error) from error
+
+    async def newest(self, log: str, kind: str, **wanted: str) -> dict[str, str] | None:
+        """The newest log entry of a type and with these fields, looked for backwards. Raises as `fields`."""
         end = "+"
         try:
             while page := await self.redis.xrevrange(log, max=end, count=200):
                 for _, fields in page:
-                    if fields["type"] == kind and fields.get("operation_id") == operation_id:
+                    if fields["type"] == kind and wanted.items() <= fields.items():
                         return dict(fields)
                 end = f"({page[-1][0]}"
         except (redis.exceptions.RedisError, OSError) as error:

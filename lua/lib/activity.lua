@@ -52,3 +52,11 @@ end
 local function raise_mark()
   set('park_mark', number('sequence'))
 end
+
+-- A driver that waits with nothing open would run what is parked.
+local function park_waiting()
+  raise_mark()
+  if text('phase') == 'running' and text('open_claim') == '' then
+    go_idle()
+  end
+end

@@ -3,6 +3,16 @@
 -- KEYS  in_flight  list  what the open turn took, in order
 -- @include lib/inbox
 
+-- Everything at the step boundary and at most one of next-turn, and how often the most tried of them was tried.
+local function next_batch()
+  local ids, attempt = redis.call('LRANGE', next_step, 0, -1), 0
+  ids[#ids + 1] = redis.call('LINDEX', next_turn, 0) or nil
+  for _, id in ipairs(ids) do
+    attempt = math.max(attempt, info_of(id).attempt)
+  end
+  return ids, attempt
+end
+
 -- Moves ids from a pending list to the flight; the caller has checked that they head that list.
 local function take(ids, turn)
   local bytes = 0

@@ -8,8 +8,8 @@
 -- @include lib/activity
 -- @include lib/operation
 
-local KEPT = { 'turn', 'generation', 'claim', 'execution', 'attempt', 'output' }
-local DROPPED = { 'accepted', 'step', 'step_first', 'step_size', 'batch' }
+local KEPT = { 'turn', 'generation', 'claim', 'execution', 'attempt', 'output', 'step_entry' }
+local DROPPED = { 'accepted', 'step', 'step_first', 'step_size', 'batch', 'asked', 'answered', 'answer' }
 
 local function publish_ready(policy)
   return redis.call('XADD', events, '*', 'type', 'agent.ready', 'session_id', session_id,
@@ -42,6 +42,7 @@ local function end_prompt(reason, back, error_text)
   end
   set('last_reason', reason)
   set('last_finished', '')
+  set('last_returned', back and '1' or '')
   set('last_cancel_kind', text('cancel_kind'))
   set('last_worker', text('worker_id'))
   set('last_ms', now)

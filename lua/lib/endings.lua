@@ -1,7 +1,7 @@
 -- How an execution's end, or an operation's deadline, ends what was open, whichever script finds it.
 --
 -- @include lib/lose_prompt
--- @include lib/exit
+-- @include lib/reset
 -- @include lib/end_maintenance
 
 -- Answers the token for which a placement has to be offered, or ''.
@@ -12,23 +12,23 @@ local function escalate(why)
   end
   end_prompt('escalated', false, why)
   void_execution(why)
-  local _, place = exit_decision(false, false)
-  return place
+  return (select(2, leave(false, false, false)))
 end
 
 local function refuse_prompt()
   local parks = lose_prompt('lost', 'its agent never accepted the prompt')
   void_execution('prompt not accepted in time')
-  local _, place = exit_decision(false, parks)
-  return place
+  return (select(2, leave(false, parks, false)))
 end
 
 local function fail_start()
   local driven = text('activity_execution') == text('execution_id')
+  if is_called() then
+    return fail_call('did not start in time')
+  end
   void_execution('did not start in time')
   if driven then
-    local _, place = exit_decision(false, true)
-    return place
+    return (select(2, exit_decision(false, true)))
   end
   return text('phase') == 'running' and text('activity') or ''
 end
@@ -46,6 +46,9 @@ end
 
 local function lose_execution()
   local parks, place = false, ''
+  if is_called() then
+    return fail_call('its worker is gone')
+  end
   if text('open_claim') ~= '' then
     parks = lose_prompt('lost', 'its worker is gone')
   end
@@ -55,8 +58,7 @@ local function lose_execution()
   end
   void_execution('lease expired')
   if driven then
-    local _
-    _, place = exit_decision(false, parks)
+    place = select(2, leave(false, parks, false))
   elseif text('phase') == 'running' then
     deadline('placement', tonumber(placement_ms))
     place = text('activity')

@@ -6,8 +6,6 @@
 -- @include lib/log
 -- @include lib/done
 
-local RANK = { silent = 1, parent = 2, user = 3, replace = 4, system = 4, close = 5 }
-
 local function is_exclusive(kind)
   return kind == 'replace' or kind == 'system'
 end
@@ -36,7 +34,7 @@ end
 
 -- Joining never moves the deadline, and never lowers the kind; the cause that the agent is shown stays the first.
 local function join_operation(kind)
-  if RANK[kind] > RANK[text('cancel_kind')] and not (kind == 'user' and is_exclusive(text('cancel_kind'))) then
+  if outranks(kind, text('cancel_kind')) and not (kind == 'user' and is_exclusive(text('cancel_kind'))) then
     set('cancel_kind', kind)
     note_operation('cancel.requested', '')
   end

@@ -23,6 +23,8 @@ local function apply_overdue()
     place = fail_start()
   elseif text('phase') == 'maintenance' and is_over('maintenance') then
     place = end_maintenance('escalated')
+  elseif is_resetting() and is_over('reset') then
+    place = fail_call('not answered in time')
   end
   is_written = place ~= nil
   return place or ''

@@ -6,6 +6,7 @@
 -- ARGV  guard_number  int   the caller's guard, under which handlers run; 0 when it holds none
 -- @include lib/ownership
 -- @include lib/log
+-- @include lib/resetting
 
 local function check_ready()
   if text('schema') == '' then
@@ -14,6 +15,9 @@ local function check_ready()
   local why = differs_from('last_') or (text('unsettled') == '' and 'settled')
   if why then
     return { 'STALE', why }
+  end
+  if is_resetting() then
+    return { 'RESETTING' }
   end
   local holder = redis.call('HGET', guard, 'number')
   if guard_number ~= '0' and holder ~= guard_number then

@@ -9,6 +9,8 @@ local function settled(outcome)
     'execution_id', text('last_execution'), 'outcome', outcome)
   set('unsettled', '')
   set('handler_failures', '')
+  set('unsettled_cancel', '')
+  set('settled_outcome', outcome)
   no_deadline('settlement')
   count('settled')
 end

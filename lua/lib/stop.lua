@@ -3,6 +3,7 @@
 -- ARGV  expected_turn        int  0 for whatever runs
 -- ARGV  expected_generation  int  0 for whatever runs
 -- @include lib/overdue
+-- @include lib/direct
 
 local function is_expected()
   local turn, generation = number('open_turn'), number('open_generation')
@@ -17,7 +18,14 @@ end
 -- would not know that it was parked.
 local function park(spares_direct)
   raise_mark()
-  if not spares_direct and is_pending(text('direct')) then
-    discard(text('direct'), 'cancelled')
+  if not spares_direct then
+    drop_direct('cancelled')
+  end
+end
+
+-- A stop that finds a turn ended but unsettled counts as a stop of that turn for the workflow.
+local function note_late_stop(kind)
+  if text('open_claim') == '' and text('unsettled') ~= '' and outranks(kind, text('unsettled_cancel')) then
+    set('unsettled_cancel', kind)
   end
 end

@@ -112,12 +112,13 @@ class Story(Stopping):
         entry, event = (await self.scene.readies())[-1]
         for fails in (True, False):
             guard = await guards.acquire(sid, "r")
-            self.seen += [guard, await settlements.begin(event, entry, guard.number)]
+            begun = await settlements.begin(event, entry, guard.number)
+            self.seen += [guard, begun]
             self.seen.append(await guards.extend(sid, "r", guard.number))
             if fails:
                 self.seen.append(await settlements.failed(event, entry, guard.number, "boom", 5))
             else:
-                self.seen.append(await settlements.settle(event, entry, guard.number))
+                self.seen.append(await settlements.settle(event, entry, guard.number, seen=begun))
             await guards.release(sid, "r", guard.number)
 
     async def losses(self) -> None:

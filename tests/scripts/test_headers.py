@@ -19,8 +19,9 @@ DONE = WORDS & {"OK", "GO_ON", "GONE", "RESTARTED", "FAILED", "DEAD", "PLACE", "
 """Words that follow writes; every other one is a refusal or a repeat."""
 MOST_LINES = 60
 ENDS_OR_SETTLES = {
-    "cancel", "close", "escalate", "finish", "guard_acquire", "guard_extend", "guard_release", "maintain_end", "output",
-    "release", "renew", "retire", "settle", "settle_begin", "settle_failed", "sweep", "tidy",
+    "ask_over", "cancel", "close", "enter_end", "escalate", "finish", "give_up", "guard_acquire", "guard_extend",
+    "guard_release", "maintain_end", "output", "release", "renew", "reset_end", "retire", "settle", "settle_begin",
+    "settle_failed", "sweep", "tidy", "withdraw",
 }  # fmt: skip
 """Scripts that must work on a full server, besides every `expire`."""
 

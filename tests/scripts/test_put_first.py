@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from coordinator.domain.errors import (
-    CancelConflict,
     ConflictingRepeat,
     GuardLost,
     InboxFull,
@@ -18,7 +17,7 @@ from coordinator.domain.errors import (
     TurnChanged,
 )  # fmt: skip
 from coordinator.domain.verdicts import Verdict
-from tests.scripts.scene import OFFERS, Scene, unchanged
+from tests.scripts.scene import Scene, unchanged
 from tests.scripts.states import OPEN, WAITING, brought, owned
 
 if TYPE_CHECKING:
@@ -152,7 +151,7 @@ async def direct(kernel: Kernel, state: str) -> tuple[Scene, int]:
     """A direct prompt in line, put there under a guard that is held; the guard's number."""
     scene = await brought(kernel, state)
     number = (await kernel.guards.acquire(scene.sid, "holder")).number
-    await kernel.stops.put_first(scene.sid, "direct", kind="direct", message_id="d", guard_number=number)
+    await kernel.stops.put_direct(scene.sid, "direct", wait=30, message_id="d", guard_number=number)
     return scene, number
 
 
@@ -179,16 +178,15 @@ async def test_only_the_holder_s_own_prompt_passes(kernel: Kernel) -> None:
         assert (await scene.claimed("x")).verdict is Verdict.GUARDED
 
 
-async def test_one_direct_prompt_waits_at_a_time_and_none_over_an_open_one(kernel: Kernel) -> None:
-    """Section 8: the second caller is told at once, by the generation or by the name of the first."""
+async def test_one_direct_prompt_waits_at_a_time(kernel: Kernel) -> None:
+    """Section 8: the second caller is told at once, by the name of the first."""
     scene, number = await direct(kernel, "ready")
     async with unchanged(kernel):
-        with pytest.raises(PredecessorPending, match="d"):
-            await kernel.stops.put_first(scene.sid, "second", kind="direct", guard_number=number)
+        with pytest.raises(PredecessorPending, match="'d'"):
+            await kernel.stops.put_direct(scene.sid, "second", wait=30, guard_number=number)
     await scene.claimed()
-    async with unchanged(kernel):
-        with pytest.raises(PredecessorPending, match="1"):
-            await kernel.stops.put_first(scene.sid, "second", kind="direct", guard_number=number)
+    receipt = await kernel.stops.put_direct(scene.sid, "second", wait=30, guard_number=number)
+    assert receipt.placement == "latched"
 
 
 @pytest.mark.parametrize("stop", ["user", "parent", "interrupt", "broad silent", "close"])
@@ -215,10 +213,10 @@ async def test_an_interrupt_may_choose_the_direct_prompt_that_waits(kernel: Kern
     assert await scene.pending() == ["direct", "queued"]
 
 
-async def test_a_conflict_under_an_operation_leaves_the_running_one(kernel: Kernel) -> None:
-    """A direct prompt does not wait behind a stop: its caller decides."""
+async def test_a_direct_prompt_waits_behind_a_stop_too(kernel: Kernel) -> None:
+    """Kandev 2.9: a prompt's claim waits for the stop; it lies above the mark, so the stop's end runs it."""
     scene = await brought(kernel, "accepted")
-    await kernel.stops.cancel(scene.sid, kind="silent")
-    async with unchanged(kernel, OFFERS):
-        with pytest.raises(CancelConflict):
-            await kernel.stops.put_first(scene.sid, "direct", kind="direct")
+    await kernel.stops.cancel(scene.sid, kind="user")
+    receipt = await kernel.stops.put_direct(scene.sid, "direct", wait=30)
+    assert receipt.placement == "latched"
+    assert (await scene.pending())[0] == "direct"

@@ -13,7 +13,7 @@ from tests.scripts.scene import COUNTED, Scene, heard, unchanged
 if TYPE_CHECKING:
     from coordinator.domain.events import AgentReady
     from coordinator.services import Kernel
-    from coordinator.services.settlements import Settled
+    from coordinator.services.settlements import Begun, Settled
 
 
 async def ended(kernel: Kernel, reason: str = "completed", **policy: object) -> tuple[Scene, str, AgentReady]:
@@ -77,7 +77,7 @@ async def test_a_ready_of_another_turn_is_counted_logged_and_acknowledged(
     other = msgspec.structs.replace(event, **change)
     async with unchanged(kernel, {*COUNTED, "*:events"}):
         if call == "settle":
-            answer = await kernel.settlements.settle(other, entry)
+            answer: Settled | Begun = await kernel.settlements.settle(other, entry)
         else:
             guard = await kernel.guards.acquire(scene.sid, "r")
             answer = await kernel.settlements.begin(other, entry, guard.number)
@@ -97,7 +97,7 @@ async def test_a_ready_of_no_session_is_counted_and_acknowledged(kernel: Kernel,
         await scene.expired("retention")
     async with unchanged(kernel, {"*:counters", "*:events"}):
         if call == "settle":
-            answer = await kernel.settlements.settle(event, entry)
+            answer: Settled | Begun = await kernel.settlements.settle(event, entry)
         else:
             answer = await kernel.settlements.begin(event, entry, 1)
     assert answer.verdict is Verdict.NO_SESSION
@@ -131,7 +131,7 @@ async def test_a_replica_that_lost_its_guard_writes_nothing(kernel: Kernel, call
     assert entry in await scene.delivered()
 
 
-async def called(kernel: Kernel, call: str, event: AgentReady, entry: str, guard: int) -> Settled:
+async def called(kernel: Kernel, call: str, event: AgentReady, entry: str, guard: int) -> Settled | Begun:
     """One of the settlement's scripts."""
     if call == "settle":
         return await kernel.settlements.settle(event, entry, guard)
@@ -146,8 +146,8 @@ async def test_beginning_under_the_guard_only_looks(kernel: Kernel) -> None:
     guard = await kernel.guards.acquire(scene.sid, "r")
     async with unchanged(kernel):
         begun = await kernel.settlements.begin(event, entry, guard.number)
-    assert (begun.verdict, begun.detail) == (Verdict.OK, "0")
-    assert (await kernel.settlements.settle(event, entry, guard.number)).verdict is Verdict.OK
+    assert (begun.verdict, begun.failures, begun.evaluates, begun.cancel) == (Verdict.OK, 0, "evaluate", "")
+    assert (await kernel.settlements.settle(event, entry, guard.number, seen=begun)).verdict is Verdict.OK
 
 
 async def test_a_settlement_tells_the_driver_that_waits_for_it(kernel: Kernel) -> None:

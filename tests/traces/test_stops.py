@@ -185,7 +185,7 @@ async def test_f16_the_cancel_of_close_has_no_kind(kernel: Kernel, recorded: Any
 async def test_f17_prompt_does_not_wait_for_the_settlement(kernel: Kernel) -> None:
     """A direct prompt that carries no guard is claimed after the settlement, as any other is."""
     scene = await brought(kernel, "unsettled")
-    await kernel.stops.put_first(scene.sid, "direct", kind="direct")
+    await kernel.stops.put_direct(scene.sid, "direct", wait=30)
     async with unchanged(kernel):
         assert (await scene.claimed("c")).verdict is Verdict.UNSETTLED
     await scene.settled()

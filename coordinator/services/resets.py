@@ -1,0 +1,104 @@
+"""Context resets: a marker in the record, ended by the worker that replaced the provider's session, or by time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, cast
+
+from coordinator.domain.errors import Superseded, UsageError
+from coordinator.domain.ids import check_id, new_id
+from coordinator.domain.verdicts import Verdict
+from coordinator.services.answers import refusal
+from coordinator.store.store import Reply
+
+if TYPE_CHECKING:
+    from coordinator.store.queue import Placements
+    from coordinator.store.store import Store
+
+Stage = Literal["running", "committed", "failed"]
+
+
+class Resets:
+    """Beginning and ending resets. One a session; a repeat of its id joins it, also after its end."""
+
+    def __init__(self, store: Store, placements: Placements) -> None:
+        self._store = store
+        self._placements = placements
+
+    async def begin(self, session_id: str, reset_id: str, guard_number: int, *, entry_id: str = "") -> Stage:
+        """Begin a reset under the guard, or learn what became of the one with this id, for which no guard is needed.
+
+        What is open is stopped first, by an exclusive cancel. Raises GuardLost, ResetInProgress for another one,
+        CancelConflict while a cancel is pending, SessionBusy during maintenance, SessionClosed, SessionUnknown, and
+        Superseded when the step entry `entry_id`, for which it would be, is over.
+        """
+        reply = await self._store.call(
+            "reset_begin",
+            session_id,
+            reset_id=check_id("reset", reset_id),
+            entry_id=entry_id,
+            guard_number=guard_number,
+            next_token=new_id("a"),
+        )
+        if reply.word is Verdict.GONE:
+            raise Superseded(f"Step entry {entry_id!r} of session {session_id!r} is over; nothing was changed.")
+        if reply.word is not Verdict.OK:
+            raise refusal(reply, session_id, message_id=reset_id)
+        stage, place = reply.details
+        if place:
+            await self._placements.offer(session_id, place)
+        return cast("Stage", stage)
+
+    async def end(
+        self,
+        session_id: str,
+        execution_id: str,
+        reset_id: str,
+        *,
+        committed: bool,
+        resume_token: str = "",
+        why: str = "",
+        called: bool = True,
+    ) -> bool:
+        """Report, as the execution's worker, how the reset that it was told of went. False: it has ended otherwise.
+
+        A failure after the provider was `called` ends the execution, since nobody knows which context it has.
+        """
+        reply = await self._store.call(
+            "reset_end",
+            session_id,
+            reset_id=reset_id,
+            execution_id=execution_id,
+            outcome="committed" if committed else "failed",
+            resume_token=resume_token,
+            why=why[:2000],
+            called=int(called),
+            next_token=new_id("a"),
+        )
+        if reply.word is Verdict.OK and reply.details[0]:
+            await self._placements.offer(session_id, reply.details[0])
+        return reply.word is Verdict.OK
+
+    async def state(self, session_id: str, reset_id: str) -> tuple[Stage, str]:
+        """How far a reset is, and why it failed. Raises SessionUnknown, and UsageError for one that never began.
+
+        The record keeps the newest reset, the log the earlier ones and the reasons.
+        """
+        keys = self._store.keys.session(session_id)
+        schema, running, last, outcome = await self._store.fields(
+            keys["session"], "schema", "reset_id", "reset_last", "reset_outcome"
+        )
+        if schema is None:
+            raise refusal(Reply(Verdict.NO_SESSION, []), session_id)
+        if running == reset_id:
+            return "running", ""
+        if last == reset_id and outcome == "committed":
+            return "committed", ""
+        stages: tuple[Stage, ...] = ("failed", "committed")
+        for stage in stages:
+            entry = await self._store.newest(keys["log"], f"reset.{stage}", reset_id=reset_id)
+            if entry:
+                return stage, entry["why"]
+        if last == reset_id:
+            return "failed", "its reason is no longer in the log"
+        msg = f"Session {session_id!r} knows no reset {reset_id!r}: it never began, or is too old."
+        raise UsageError(msg)

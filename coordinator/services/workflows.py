@@ -1,0 +1,123 @@
+"""Workflows: their definitions, which any replica publishes and all go by, and the steps of one session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, cast
+
+from coordinator.domain.errors import UnknownStep, WorkflowUnknown
+from coordinator.domain.ids import check_id, new_id
+from coordinator.domain.verdicts import Verdict
+from coordinator.domain.workflow import Workflow
+from coordinator.services.answers import refusal
+from coordinator.services.receipts import digest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from coordinator.store.queue import Placements
+    from coordinator.store.store import Store
+
+
+class Workflows:
+    """Definitions are plain data beside the sessions; steps are fields of a session, changed by its scripts only."""
+
+    def __init__(self, store: Store, placements: Placements) -> None:
+        self._store = store
+        self._placements = placements
+
+    async def publish(self, workflows: Iterable[Workflow]) -> None:
+        """Make these the definitions that every replica goes by from now on. Raises StoreUnavailable."""
+        for workflow in workflows:
+            await self._store.put(self._store.keys.workflows, workflow.name, workflow.to_json())
+
+    async def names(self) -> list[str]:
+        """The published workflows, sorted."""
+        return await self._store.field_names(self._store.keys.workflows)
+
+    async def definition(self, name: str) -> Workflow | None:
+        """The published definition, or None."""
+        (found,) = await self._store.fields(self._store.keys.workflows, name)
+        return Workflow.from_json(found) if found is not None else None
+
+    async def move(
+        self,
+        session_id: str,
+        step: str,
+        *,
+        deferred: bool = False,
+        guard_number: int = 0,
+        operation_id: str | None = None,
+    ) -> Literal["applied", "pending"]:
+        """Move a session to another step: at once, or, `pending`, when its turn is settled or its entry over.
+
+        `deferred` waits for the turn that runs. A session has one pending move; a later one replaces it.
+        Raises UnknownStep when its workflow has no such step, or it is on none, WorkflowUnknown when the definition is
+        not published, GuardLost, ConflictingRepeat, SessionClosed, SessionUnknown.
+        """
+        operation_id = check_id("operation", operation_id) if operation_id is not None else new_id("o")
+        await self._check_step(session_id, check_id("step", step))
+        reply = await self._store.call(
+            "move",
+            session_id,
+            operation_id=operation_id,
+            digest=digest(step, deferred),
+            step=step,
+            deferred=int(deferred),
+            guard_number=guard_number,
+            next_entry=new_id("n"),
+        )
+        if reply.word in {Verdict.OK, Verdict.DUPLICATE}:
+            return cast("Literal['applied', 'pending']", reply.details[0])
+        raise (
+            _stepless(session_id) if reply.word is Verdict.GONE else refusal(reply, session_id, message_id=operation_id)
+        )
+
+    async def signal(self, session_id: str) -> None:
+        """Let the next turn end advance the present step.
+
+        Raises UnknownStep on no workflow, SessionClosed, SessionUnknown.
+        """
+        reply = await self._store.call("signal", session_id)
+        if reply.word is not Verdict.OK:
+            raise _stepless(session_id) if reply.word is Verdict.GONE else refusal(reply, session_id)
+
+    async def enter_end(
+        self, session_id: str, entry_id: str, event_id: str, *, body: str = "", error: str = ""
+    ) -> bool:
+        """Carry a step's entry out, with its prompt if it has one, or give it up; the stream entry is acknowledged.
+
+        False: the entry had ended.
+        """
+        reply = await self._store.call(
+            "enter_end",
+            session_id,
+            entry_id=entry_id,
+            event_id=event_id,
+            message_id=f"entry-{entry_id}",
+            body=body,
+            error_text=error[:2000],
+            next_entry=new_id("n"),
+            next_token=new_id("a"),
+        )
+        if reply.word is Verdict.OK and reply.details[0]:
+            await self._placements.offer(session_id, reply.details[0])
+        return reply.word is Verdict.OK
+
+    async def _check_step(self, session_id: str, step: str) -> None:
+        """Definitions are in no session's slot: one that changes right now is found when the step is entered."""
+        record = self._store.keys.session(session_id)["session"]
+        (name,) = await self._store.fields(record, "workflow")
+        if name is None:
+            return
+        workflow = await self.definition(name)
+        if workflow is None:
+            raise WorkflowUnknown(
+                f"Workflow {name!r} of session {session_id!r} is not published; start an orchestrator with its file."
+            )
+        if workflow.step(step) is None:
+            known = ", ".join(one.name for one in workflow.steps)
+            raise UnknownStep(f"Workflow {name!r} has no step {step!r}; it has {known}.")
+
+
+def _stepless(session_id: str) -> UnknownStep:
+    return UnknownStep(f"Session {session_id!r} is on no workflow; open it with one.")

@@ -1,0 +1,49 @@
+-- FLAGS allow-oom
+-- A replica has carried a step's entry out, or could not. The step's prompt goes first in line, and the stream entry is
+-- acknowledged whatever is found.
+--
+-- ARGV  entry_id    id     the entry; its repeat changes nothing
+-- ARGV  event_id    id     the stream entry
+-- ARGV  group       text   the replicas' group
+-- ARGV  message_id  id     the prompt's: entry-<entry id>
+-- ARGV  body        bytes  the step's prompt, or empty
+-- ARGV  error_text  text   why the step can't be entered, or empty
+-- Replies
+--   OK    place  the token for which a placement has to be offered, or empty
+--   GONE         the entry has ended
+-- @include lib/entry_end
+-- @include lib/done
+
+local function put_prompt()
+  write_info(message_id, { sequence = text('entry_sequence'), wake = '1', list = 'next-turn', kind = 'entry', attempt = 0,
+    guard = '0', rest = '- workflow' })
+  redis.call('LPUSH', next_turn, message_id)
+  redis.call('HSET', messages, message_id, body)
+  redis.call('ZADD', awake, text('entry_sequence'), message_id)
+  set('inbox_bytes', number('inbox_bytes') + #body)
+  log_entry('inbox.inserted', 'message_id', message_id, 'list', 'next-turn', 'sequence', text('entry_sequence'), 'wake', '1',
+    'kind', 'entry')
+  if text('entry_dropped') ~= '' then
+    discard(message_id, 'cancelled')
+  end
+end
+
+redis.call('XACK', events, group, event_id)
+if text('entering') ~= entry_id then
+  return { 'GONE' }
+end
+
+local place = ''
+if error_text ~= '' then
+  place = give_entry_up(error_text)
+else
+  set('entering', '')
+  no_deadline('entry')
+  log_entry('step.entered', 'step', text('step'), 'entry_id', entry_id)
+  announce('step.entered', entry_id)
+  if body ~= '' then
+    put_prompt()
+  end
+end
+local after = go_on_after_entry()
+return done('OK', after ~= '' and after or place)

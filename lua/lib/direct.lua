@@ -1,0 +1,20 @@
+-- The direct prompt that waits in line for its predecessor: one at most, with a deadline of its own.
+--
+-- @include lib/inbox
+
+local function has_direct()
+  return text('direct') ~= '' and is_pending(text('direct'))
+end
+
+-- One that was claimed and came back in line has no deadline any more.
+local function is_direct_overdue()
+  return has_direct() and text('direct_ms') ~= '' and number('direct_ms') <= now
+end
+
+local function drop_direct(why)
+  if has_direct() then
+    discard(text('direct'), why)
+  end
+  set('direct', '')
+  set('direct_ms', '')
+end

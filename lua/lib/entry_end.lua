@@ -1,0 +1,25 @@
+-- What follows the end of a step's entry: a move that came meanwhile, or the work that waited for it.
+--
+-- ARGV  next_entry  id  for the entry that a pending move may begin
+-- @include lib/entry
+-- @include lib/exit
+
+-- An activity with nothing open ends, an open turn goes on. Answers the token for which a placement has to be offered.
+local function give_entry_up(why)
+  fail_entry(why)
+  if text('phase') == 'running' and text('open_claim') == '' then
+    return (select(2, exit_decision(false, true)))
+  end
+  raise_mark()
+  return ''
+end
+
+-- What is awake now was awake before, or is the entry's own prompt.
+local function go_on_after_entry()
+  apply_move(next_entry)
+  if text('phase') == 'idle' and text('lifecycle') == 'open' and has_awake() then
+    return start_activity(next_token) and next_token or ''
+  end
+  hint_waiting()
+  return ''
+end

@@ -1,0 +1,32 @@
+-- What a turn's end may do to its session's workflow. Read when its settlement begins, and again when it is written.
+--
+-- @include lib/stopping
+
+-- The kind of the stop that the turn counts as stopped by: one made between its end and its settlement counts as well.
+local function cancelled_by()
+  local late, kind = text('unsettled_cancel'), text('last_cancel_kind')
+  return late ~= '' and outranks(late, kind) and late or kind
+end
+
+-- A turn is evaluated only against the step entry that it began in.
+local function is_in_step()
+  return text('workflow') ~= '' and text('entering') == '' and text('last_step_entry') == text('step_entry')
+end
+
+local function is_finished()
+  return text('last_reason') == 'completed' or text('last_reason') == 'max_tokens'
+end
+
+-- The first that fits of: none on a closing session, moved, question, evaluate, none.
+local function evaluation()
+  if text('lifecycle') ~= 'open' then
+    return 'none'
+  elseif text('move_step') ~= '' and text('last_returned') == '' then
+    return 'moved'
+  elseif text('question_id') ~= '' and text('question_turn') == text('last_turn') then
+    return 'question'
+  end
+  local kind, reason = cancelled_by(), text('last_reason')
+  local is_stopped = is_finished() or reason == 'cancelled' or reason == 'escalated'
+  return (kind == '' and is_finished() or kind == 'user' and is_stopped) and 'evaluate' or 'none'
+end

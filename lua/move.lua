@@ -1,0 +1,46 @@
+-- Move a session to another step of its workflow: at once, or at the end of the turn that is under way.
+--
+-- KEYS  guard         hash  owner and number, under a TTL
+-- ARGV  operation_id  id    the move's; its repeat gets the first answer
+-- ARGV  step          word  where to
+-- ARGV  deferred      flag  1 when a turn that runs has to be settled first
+-- ARGV  guard_number  int   the caller's guard, 0 for none
+-- ARGV  next_entry    id    for the entry that may begin
+-- Replies
+--   OK          answer  applied or pending
+--   DUPLICATE   answer  the first answer
+--   CONFLICT            this id was used for another move
+--   NO_SESSION
+--   CLOSED
+--   GUARD_LOST          the number is no longer the guard's
+--   GONE                the session has no workflow
+-- @include lib/first_answer
+-- @include lib/entry
+-- @include lib/done
+
+local first, conflicts = first_answer()
+if conflicts then
+  return { 'CONFLICT' }
+elseif first then
+  return { 'DUPLICATE', first[1] }
+elseif text('schema') == '' then
+  return { 'NO_SESSION' }
+elseif text('lifecycle') ~= 'open' then
+  return { 'CLOSED' }
+elseif guard_number ~= '0' and redis.call('HGET', guard, 'number') ~= guard_number then
+  return { 'GUARD_LOST' }
+elseif text('workflow') == '' then
+  return { 'GONE' }
+end
+
+local waits = text('unsettled') ~= '' or text('entering') ~= '' or (deferred == '1' and text('phase') == 'running')
+local answer = waits and 'pending' or 'applied'
+set('move_id', operation_id)
+set('move_step', step)
+if waits then
+  log_entry('move.pending', 'move_id', operation_id, 'step', step)
+else
+  apply_move(next_entry)
+end
+keep_answer(answer)
+return done('OK', answer)

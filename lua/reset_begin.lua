@@ -1,0 +1,48 @@
+-- Begin a context reset: stop exactly what is open, then let the worker replace the provider's session.
+--
+-- KEYS  guard         hash  owner and number, under a TTL
+-- ARGV  reset_id      id    made by the caller; a repeat joins the reset of that id
+-- ARGV  entry_id      id    the step entry that asks for it, or empty
+-- ARGV  guard_number  int   the caller's guard
+-- ARGV  reset_ms      ms    until a reset that has not ended has failed
+-- Replies
+--   OK          stage place  running, committed or failed; place: offer a placement for that token, or empty
+--   NO_SESSION
+--   CLOSED
+--   GONE                     that entry is over
+--   GUARD_LOST               the number is no longer the guard's
+--   RESETTING   reset_id     another reset is on
+--   OPERATION   kind         a cancel is pending: a reset never inherits another's
+--   BUSY        phase        a maintenance job runs
+-- @include lib/overdue
+
+if text('schema') == '' then
+  return { 'NO_SESSION' }
+elseif text('reset_id') == reset_id then
+  return { 'OK', 'running', '' }
+elseif text('reset_last') == reset_id then
+  return { 'OK', text('reset_outcome'), '' }
+elseif text('lifecycle') ~= 'open' then
+  return { 'CLOSED' }
+elseif entry_id ~= '' and text('entering') ~= entry_id then
+  return { 'GONE' }
+elseif redis.call('HGET', guard, 'number') ~= guard_number then
+  return { 'GUARD_LOST' }
+end
+apply_overdue()
+if is_resetting() then
+  return refuse('RESETTING', text('reset_id'))
+elseif is_stopping() then
+  return refuse('OPERATION', text('cancel_kind'))
+elseif text('phase') == 'maintenance' then
+  return refuse('BUSY', text('phase'))
+end
+
+set('reset_id', reset_id)
+deadline('reset', tonumber(reset_ms))
+log_entry('reset.started', 'reset_id', reset_id)
+if text('open_claim') ~= '' then
+  return done('OK', 'running', stop(reset_id, 'system') or '')
+end
+local place = select(2, quiesced())
+return done('OK', is_resetting() and 'running' or text('reset_outcome'), place)
