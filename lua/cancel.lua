@@ -49,7 +49,7 @@ if keep_inbox == '0' then
     set('entry_dropped', '1')
   end
 end
-if parks and running then
+if parks and (running or text('entering') ~= '') then
   park(false)
 end
 if kind == 'user' and (open or text('unsettled') ~= '') and text('cancelled_turn') ~= text('turn') then

@@ -45,7 +45,7 @@ end
 -- A parent meets a person's stop: its message waits its turn, and nothing is stopped for it.
 local yields, phase, open = stopping and other == 'user', text('phase'), text('open_claim') ~= ''
 local interrupts = kind == 'parent' and not yields
-if interrupts and phase ~= 'idle' then
+if interrupts and (phase ~= 'idle' or text('entering') ~= '') then
   park(is_chosen(text('direct')))
 end
 if interrupts then

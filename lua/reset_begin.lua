@@ -41,8 +41,10 @@ end
 set('reset_id', reset_id)
 deadline('reset', tonumber(reset_ms))
 log_entry('reset.started', 'reset_id', reset_id)
+local place
 if text('open_claim') ~= '' then
-  return done('OK', 'running', stop(reset_id, 'system') or '')
+  place = stop(reset_id, 'system') or ''
+else
+  place = select(2, quiesced())
 end
-local place = select(2, quiesced())
 return done('OK', is_resetting() and 'running' or text('reset_outcome'), place)

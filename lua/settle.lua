@@ -5,6 +5,7 @@
 -- ARGV  seen        text  what `settle_begin` answered of the evaluation, and of whose stop; empty without a guard
 -- ARGV  seen_entry  id    the step entry that was evaluated
 -- ARGV  next_entry  id    for the entry that may begin
+-- ARGV  complaint   text  why the step could not be evaluated, for the log; or empty
 -- Replies
 --   OK          outcome  the same again for the entry that settled the turn
 --   STALE       why      not the unsettled turn: acknowledged, counted and logged
@@ -38,6 +39,9 @@ if word == 'evaluate' and not advances then
   outcome = stopper == '' and 'stayed' or 'none'
 end
 set('settled_entry', entry_id)
+if complaint ~= '' and word == 'evaluate' then
+  log_entry('error', 'where', 'workflow', 'message', complaint, 'turn', text('last_turn'), 'step', text('step'))
+end
 settled(outcome)
 if advances then
   begin_entry(step_to, next_entry)

@@ -35,7 +35,7 @@ local function fail_entry(why)
   no_deadline('entry')
 end
 
--- A move to the step that the session is at is applied by nothing.
+-- A move to the step that the session is at is applied by nothing, unless that was not entered: then it is a new try.
 local function apply_move(entry_id)
   local step = text('move_step')
   if step == '' then
@@ -44,7 +44,7 @@ local function apply_move(entry_id)
   log_entry('move.applied', 'move_id', text('move_id'), 'step', step)
   set('move_id', '')
   set('move_step', '')
-  if step ~= text('step') then
+  if step ~= text('step') or text('step_failed') ~= '' then
     begin_entry(step, entry_id)
   end
   return true

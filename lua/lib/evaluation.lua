@@ -17,11 +17,12 @@ local function is_finished()
   return text('last_reason') == 'completed' or text('last_reason') == 'max_tokens'
 end
 
--- The first that fits of: none on a closing session, moved, question, evaluate, none.
+-- The first that fits of: none on a closing session, moved, question, evaluate, none. A move that came during an entry
+-- waits for that.
 local function evaluation()
   if text('lifecycle') ~= 'open' then
     return 'none'
-  elseif text('move_step') ~= '' and text('last_returned') == '' then
+  elseif text('move_step') ~= '' and text('last_returned') == '' and text('entering') == '' then
     return 'moved'
   elseif text('question_id') ~= '' and text('question_turn') == text('last_turn') then
     return 'question'

@@ -13,7 +13,7 @@ local function end_reset(outcome, why)
   set('reset_id', '')
   no_deadline('reset')
   -- The step's entry goes on from here, whoever carries it out.
-  if id == 'reset-' .. text('entering') then
+  if text('entering') ~= '' and id == 'reset-' .. text('entering') then
     announce('step.entering', text('entering'))
   end
 end
