@@ -47,6 +47,8 @@ if TYPE_CHECKING:
         TurnChanged,
         UnknownStep,
         UsageError,
+        WorkflowInvalid,
+        WorkflowUnknown,
     )
     from coordinator.domain.events import AgentBootReady, AgentFailed, AgentLost, AgentReady, AgentStopped
     from coordinator.domain.records import (
@@ -126,6 +128,8 @@ __all__ = (
     "UnknownStep",
     "UsageError",
     "WorkerRow",
+    "WorkflowInvalid",
+    "WorkflowUnknown",
 )
 
 _ELSEWHERE = {

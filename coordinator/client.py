@@ -74,6 +74,10 @@ class Coordinator:
         """List the registered workers by id."""
         return await overview.workers(self.kernel.store)
 
+    async def workflows(self) -> list[str]:
+        """List the names of the workflows that orchestrators have published."""
+        return sorted(await self.kernel.workflows.names())
+
     async def stats(self) -> Stats:
         """Count sessions, events, and what the scripts counted."""
         return await overview.stats(self.kernel.store)

@@ -8,7 +8,8 @@ import msgspec
 
 from coordinator import overview
 from coordinator.domain.records import Snapshot
-from coordinator.reasons import Scene, advice, reasons
+from coordinator.reasons import advice, reasons
+from coordinator.scene import Scene
 from coordinator.services.snapshots import Snapshots
 from coordinator.store.store import Store
 from coordinator.streams.reading import read
@@ -53,6 +54,21 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     cancel_outcome: str
     cancel_revision: int
     maintenance: str
+    reset_pending: bool
+    reset_id: str
+    reset_outcome: str
+    reset_why: str
+    """Why the last reset has failed, while it is the last one."""
+    workflow: str
+    step: str
+    step_entry: str
+    step_failed: bool
+    signalled: bool
+    entering: str
+    pending_move: str
+    question: str
+    question_turn: int
+    question_text: str
     guard_owner: str
     guard_number: int
     guard_ms: int
@@ -85,8 +101,27 @@ async def explain(store: Store, session_id: str) -> Explanation:
         worker="" if not seen.worker_id else "unknown" if host is None else "alive" if host in alive else "overdue",
         workers=len(alive),
         room=sum(max(0, row.capacity - row.hosted) for row in alive),
+        **await _told(store, seen),
     )
     return _explanation(scene, seen, _refused(tail))
+
+
+async def _told(store: Store, seen: Snapshot) -> dict[str, str]:
+    """What only the log has: texts, which a record doesn't hold."""
+    log = store.keys.session(seen.session_id)["log"]
+
+    async def field(name: str, kind: str, **fields: str) -> str:
+        entry = await store.newest(log, kind, **fields)
+        return entry.get(name, "") if entry else ""
+
+    told = {}
+    if seen.question:
+        told["question_text"] = await field("text", "question.asked", question_id=seen.question)
+    if seen.reset_outcome == "failed":
+        told["reset_why"] = await field("why", "reset.failed", reset_id=seen.reset_id)
+    if seen.step_failed:
+        told["entry_why"] = await field("message", "error", where="entry", entry_id=seen.step_entry)
+    return told
 
 
 def _explanation(scene: Scene, seen: Snapshot, refused: tuple[Refused, ...]) -> Explanation:
@@ -96,6 +131,8 @@ def _explanation(scene: Scene, seen: Snapshot, refused: tuple[Refused, ...]) -> 
         **same
         | {
             "worker": scene.worker,
+            "question_text": scene.question_text,
+            "reset_why": scene.reset_why,
             "pending": len(pending),
             "awake": sum(entry.awake for entry in pending),
             "in_flight": len(seen.inbox.in_flight),
@@ -128,6 +165,10 @@ def _why(fields: dict[str, str]) -> str:
         case "turn.ended" if fields.get("reason") in _FAILED:
             told = f": {fields['error']}" if fields.get("error") else ""
             return f"turn {fields.get('turn')} ended {fields['reason']}{told}"
+        case "reset.failed":
+            return f"reset {fields.get('reset_id')} has failed: {fields.get('why')}"
+        case "question.expired":
+            return f"question {fields.get('question_id')} has expired ({fields.get('why')})"
         case "inbox.returned":
             return f"message {fields.get('message_id')} went back in line, attempt {fields.get('attempt')}"
         case _:

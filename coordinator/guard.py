@@ -7,17 +7,16 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from types import TracebackType
 from typing import Final, Self
 
-from coordinator.dispatching import dispatch
+from coordinator.dispatching import Dispatching
 from coordinator.domain.errors import GuardBusy, GuardLost, SessionUnknown, StoreError
 from coordinator.domain.ids import new_id
-from coordinator.domain.records import CancelKind
+from coordinator.domain.records import CancelKind, MoveAnswer
 from coordinator.domain.verdicts import Verdict
 from coordinator.services import Kernel
-from coordinator.services.reentry import Scope, enter, leave, refuse
+from coordinator.services.reentry import Scope, enter, leave, refuse, stands_in
 from coordinator.settings import Settings
 from coordinator.stopping import Stopping
 from coordinator.streams.hints import Hints
@@ -53,6 +52,7 @@ class Guard:
         self._lost = False
         self._given_back = False
         self._stopping = Stopping(kernel, hints, settings, session_id)
+        self._dispatching = Dispatching(kernel, hints, settings, session_id)
         self._keeper: asyncio.Task[None] | None = None
         self._scope: Scope | None = None
 
@@ -108,18 +108,30 @@ class Guard:
     ) -> Turn:
         """Put a prompt first in line and return when an agent has accepted it; the guard is given back then.
 
-        Waits up to `timeout` seconds (default `acceptance`), of that up to `predecessor_wait` for an earlier prompt to
-        end. What no turn has taken then is withdrawn: `PredecessorPending`, and nothing has changed. Raises as well
-        `OutcomeUnknown` if a turn took it and no agent accepted it; `GuardLost` with nothing changed; `CancelConflict`
-        if a stop took it away; `Reentry` inside this session's turn or handler; and what `Session.send` raises.
+        Its turn opens although the guard is held, and although the turn before is not settled. Waits and raises as
+        `Session.prompt` does, and `GuardLost` with nothing changed; after a failure the guard is still held.
         """
-        refuse(self.session_id, "prompt")
-        bound = self._settings.acceptance if timeout is None else timeout
+        refuse(self.session_id, "guard.prompt")
         with self._fenced() as number:
-            put = partial(self._stopping.put_first, text, kind="direct", sender=sender, guard_number=number)
-            turn = await dispatch(self._kernel, self._hints, self.session_id, put, bound, message_id or new_id("m"))
+            turn = await self._dispatching.prompt(
+                text, timeout=timeout, message_id=message_id, sender=sender, guard_number=number
+            )
         await self._give_back()
         return turn
+
+    async def move(self, step: str, *, defer: bool = False, operation_id: str | None = None) -> MoveAnswer:
+        """Move the session to another step, as `Session.move` does, if the guard is still held.
+
+        Raises `GuardLost`, with nothing changed, and what `Session.move` raises.
+        """
+        with self._fenced() as number:
+            return await self._kernel.workflows.move(
+                self.session_id,
+                step,
+                deferred=defer or stands_in("turn", self.session_id),
+                guard_number=number,
+                operation_id=operation_id,
+            )
 
     @contextmanager
     def _fenced(self) -> Iterator[int]:

@@ -13,7 +13,7 @@ from coordinator.streams.reading import Command, read, read_many
 _ROWS: Final = 200
 _FIELDS: Final = (
     "lifecycle", "phase", "turn", "generation", "open_turn", "last_turn", "unsettled", "execution_status",
-    "worker_id", "status_ms", "cancel_id",
+    "worker_id", "status_ms", "cancel_id", "reset_id", "step", "entering", "question_id",
 )  # fmt: skip
 
 
@@ -29,6 +29,10 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     open_turn: int
     unsettled_turn: int
     cancel_pending: bool
+    reset_pending: bool
+    step: str
+    entering: str
+    question: str
     execution_status: str
     worker_id: str
     pending: int
@@ -136,7 +140,8 @@ async def _session_rows(store: Store, ids: list[str]) -> list[SessionRow]:
 
 
 def _session_row(session_id: str, fields: list[str | None], pending: int) -> SessionRow:
-    lifecycle, phase, turn, generation, open_turn, last, unsettled, execution, worker, status_ms, cancel = fields
+    lifecycle, phase, turn, generation, open_turn, last, unsettled, execution, worker, status_ms, *rest = fields
+    cancel, reset, step, entering, question = (text or "" for text in rest)
     return SessionRow(
         session_id=session_id,
         lifecycle=lifecycle or "",
@@ -147,6 +152,10 @@ def _session_row(session_id: str, fields: list[str | None], pending: int) -> Ses
         open_turn=int(open_turn or 0),
         unsettled_turn=int(last or 0) if unsettled else 0,
         cancel_pending=bool(cancel),
+        reset_pending=bool(reset),
+        step=step,
+        entering=entering,
+        question=question,
         execution_status=execution or "none",
         worker_id=worker or "",
         pending=pending,

@@ -3,48 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
-import msgspec
-
-from coordinator.domain.records import Snapshot
-
-_OVERDUE_MS: Final = 5_000
-
-
-class Scene(msgspec.Struct, frozen=True, kw_only=True):
-    """What was read about one session, at about one moment."""
-
-    seen: Snapshot
-    left: dict[str, int]
-    """Milliseconds until each deadline, negative when it is over."""
-    worker: str
-    workers: int
-    """Workers that live."""
-    room: int
-    """Sessions that they could take."""
-
-    @property
-    def overdue(self) -> list[str]:
-        """Deadlines that a sweep should have met by now."""
-        return [kind for kind, left in self.left.items() if left < -_OVERDUE_MS]
-
-    @property
-    def awake(self) -> int:
-        """Pending messages that start an idle session."""
-        return sum(entry.awake for entry in (*self.seen.inbox.next_step, *self.seen.inbox.next_turn))
-
-    @property
-    def parked(self) -> int:
-        """Pending messages that wait for one that wakes."""
-        return len(self.seen.inbox.next_step) + len(self.seen.inbox.next_turn) - self.awake
-
-    def until(self, kind: str) -> str:
-        """When a deadline is over, for a sentence."""
-        left = self.left.get(kind)
-        if left is None:
-            return "when it ends"
-        return f"in {left / 1000:.1f} s" if left >= 0 else f"now (it was due {-left / 1000:.1f} s ago)"
+from coordinator.courses import course, course_advice
+from coordinator.scene import Scene
 
 
 def reasons(scene: Scene) -> Iterator[str]:
@@ -54,7 +15,10 @@ def reasons(scene: Scene) -> Iterator[str]:
         yield _closing(scene)
     if seen.cancel_pending:
         yield _stopping(scene)
-    if seen.phase == "maintenance":
+    yield from course(scene)
+    if seen.phase == "maintenance" and seen.reset_pending:
+        pass
+    elif seen.phase == "maintenance":
         yield (
             f"Maintenance job {seen.maintenance!r} has it; messages queue until it ends. "
             f"Its lease ends {scene.until('maintenance')}."
@@ -63,7 +27,7 @@ def reasons(scene: Scene) -> Iterator[str]:
         yield _owed(scene)
     elif seen.phase == "running":
         yield _waiting(scene)
-    elif seen.lifecycle != "closed":
+    elif seen.lifecycle != "closed" and not (seen.entering or seen.question):
         yield _idle(scene)
     yield from _besides(scene)
 
@@ -71,27 +35,34 @@ def reasons(scene: Scene) -> Iterator[str]:
 def advice(scene: Scene) -> Iterator[str]:
     """Say what somebody could do about it."""
     seen, name = scene.seen, scene.seen.session_id
-    if scene.overdue:
-        yield "Start an orchestrator, `coordinator orchestrator`; `coordinator doctor` shows what else it would find."
-    if seen.waiting_for == "placement" and not scene.workers:
-        yield "No worker lives: start one, `coordinator worker --agent module:name`."
-    elif seen.waiting_for == "placement" and not scene.room:
-        yield f"All {scene.workers} workers are full: start another one, or raise --max-sessions."
+    yield from _processes(scene)
     if seen.unsettled_turn:
         yield _settling(scene)
+    yield from course_advice(scene)
+    if seen.reset_pending:
+        return
     if seen.cancel_pending:
         yield f"Wait for it: `coordinator cancel {name} --wait` joins the stop and tells how it ends."
     elif seen.open_turn:
         yield f"To end the turn now: `coordinator cancel {name}`, or `coordinator replace {name} TEXT`."
     if seen.lifecycle == "closed":
         yield "Use another session id; this one can be read until its retention removes it."
-    elif seen.phase == "idle" and scene.awake and not seen.unsettled_turn:
+    elif seen.phase == "idle" and scene.awake and not (seen.unsettled_turn or seen.entering):
         yield f"This is not meant to happen: `coordinator send {name} TEXT` starts it; report it, with its log."
     elif seen.phase == "idle" and scene.parked:
         yield (
             f"Any message that wakes runs them first: `coordinator send {name} TEXT`. "
             f"To edit them: `coordinator inbox {name} --help`."
         )
+
+
+def _processes(scene: Scene) -> Iterator[str]:
+    if scene.overdue:
+        yield "Start an orchestrator, `coordinator orchestrator`; `coordinator doctor` shows what else it would find."
+    if scene.seen.waiting_for == "placement" and not scene.workers:
+        yield "No worker lives: start one, `coordinator worker --agent module:name`."
+    elif scene.seen.waiting_for == "placement" and not scene.room:
+        yield f"All {scene.workers} workers are full: start another one, or raise --max-sessions."
 
 
 def _closing(scene: Scene) -> str:
@@ -135,6 +106,8 @@ def _waiting(scene: Scene) -> str:
         return _unsettled(scene)
     if seen.waiting_for == "guard":
         return "Its next turn waits for the guard."
+    if seen.waiting_for == "entry":
+        return "Its next turn waits for the end of that entry."
     return f"A driver on worker {seen.worker_id} is about to open its next turn."
 
 

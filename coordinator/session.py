@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from typing import Final, get_args
 
 import msgspec
 
+from coordinator.dispatching import Dispatching
 from coordinator.domain.errors import UsageError
-from coordinator.domain.ids import check_id
-from coordinator.domain.records import CancelKind, LogEntry, OnBusy, Receipt, SessionPolicy, Snapshot, TurnResult
+from coordinator.domain.records import CancelKind, OnBusy, Receipt, SessionPolicy
+from coordinator.flowing import Flowing
 from coordinator.guard import Guard
 from coordinator.inbox import SessionInbox
 from coordinator.maintenance import MaintenanceJob
@@ -18,14 +19,13 @@ from coordinator.services.reentry import refuse
 from coordinator.settings import Settings
 from coordinator.stopping import Stopping
 from coordinator.streams.hints import Hints
-from coordinator.streams.log import follow
 from coordinator.ticket import Ticket
-from coordinator.turn import result_of
+from coordinator.turn import Turn
 
 _ON_BUSY: Final[tuple[str, ...]] = get_args(OnBusy)
 
 
-class Session:
+class Session(Flowing):
     """A handle on one session; made by `Coordinator.session`, which does no I/O.
 
     Every call raises `StoreUnavailable` when Redis can't be reached, and all but `open` raise `SessionUnknown` when no
@@ -33,23 +33,19 @@ class Session:
     """
 
     def __init__(self, kernel: Kernel, hints: Hints, settings: Settings, session_id: str) -> None:
-        self.id = check_id("session", session_id)
-        self._kernel = kernel
-        self._hints = hints
-        self._settings = settings
+        super().__init__(kernel, hints, settings, session_id)
         self.inbox = SessionInbox(kernel, session_id)
         self._stopping = Stopping(kernel, hints, settings, session_id)
 
-    def __repr__(self) -> str:
-        return f"Session({self.id!r})"
-
-    async def open(self, policy: SessionPolicy | None = None) -> bool:
+    async def open(self, policy: SessionPolicy | None = None, *, workflow: str | None = None) -> bool:
         """Make the session, or change the policy of one that is open; true if it is new.
 
-        No policy is the default policy. Raises `SessionClosed` on a closing or closed session, until retention has
-        removed it, and `UsageError` for a policy with a word that is none.
+        No policy is the default policy. A `workflow` puts it on that one, at its start; without one it stays where it
+        is. Raises `SessionClosed` on a closing or closed session, until retention has removed it, `WorkflowUnknown` if
+        no orchestrator has published that workflow, and `UsageError` for a policy with a word that is none, for
+        settlement `none` with a workflow, and for a session that is on another workflow.
         """
-        return await self._kernel.sessions.open(self.id, _checked(policy or SessionPolicy()))
+        return await self._kernel.sessions.open(self.id, _checked(policy or SessionPolicy()), workflow=workflow)
 
     async def send(
         self,
@@ -84,6 +80,27 @@ class Session:
     async def inject(self, text: str, *, message_id: str | None = None) -> Receipt:
         """Put a message into next-step without waking an idle session. Raises as `send`."""
         return await self._kernel.inbox.send(self.id, text, message_id=message_id, list="next-step", wake=False)
+
+    async def prompt(
+        self,
+        text: str,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - the public name
+        message_id: str | None = None,
+        sender: str | None = None,
+    ) -> Turn:
+        """Put a prompt first in line and return when an agent has accepted it; the turn's end is `result` of the turn.
+
+        It stops nothing: an earlier prompt is waited for, up to `predecessor_wait`. Waits up to `timeout` seconds in
+        all (default `acceptance`). What no turn has taken then is withdrawn: `PredecessorPending`, and nothing has
+        changed; the same at once if another such prompt waits. Raises `OutcomeUnknown`, with the message's id, if a
+        turn took it and no agent has accepted it; `CancelConflict` if a stop takes it away; `ResetInProgress`;
+        `Reentry` inside this session's own turn, handler or guard; and what `send` raises.
+        """
+        refuse(self.id, "prompt")
+        return await Dispatching(self._kernel, self._hints, self._settings, self.id).prompt(
+            text, timeout=timeout, message_id=message_id, sender=sender
+        )
 
     async def cancel(
         self,
@@ -167,44 +184,6 @@ class Session:
         name that is none, and at the end of the body `Superseded` when the session was taken from the job.
         """
         return MaintenanceJob(self._kernel, self._hints, self._settings, self.id, name)
-
-    async def snapshot(self) -> Snapshot:
-        """Read the whole record and inbox at one moment."""
-        return await self._kernel.snapshots.read(self.id)
-
-    def follow(self, after: str = "0") -> AsyncGenerator[LogEntry, None]:
-        """Yield the log from behind entry id `after`: history first, then live, until the session is removed.
-
-        Entries that were trimmed before they could be read show as one `log.trimmed`. While Redis can't be reached it
-        waits. Raises `InvalidId` if `after` is no entry id.
-        """
-        return follow(self._kernel.store, self._hints, self.id, after)
-
-    def history(self, after: str = "0") -> AsyncGenerator[LogEntry, None]:
-        """Yield what the log holds now from behind entry id `after`, and end. Raises as `follow`."""
-        return follow(self._kernel.store, self._hints, self.id, after, live=False)
-
-    async def wait_idle(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - the public name
-        """Wait until the session is idle, settled, and nothing is about to start; on a closing one, until it is closed.
-
-        A turn that a killed worker leaves behind is waited for, too, and so is its successor. Raises `TimeoutError`
-        after `timeout` seconds, which changes nothing, and `Reentry` inside this session's own turn, handler or guard.
-        """
-        refuse(self.id, "wait_idle")
-
-        async def look() -> bool | None:
-            return await self._kernel.snapshots.is_idle(self.id) or None
-
-        await self._hints.until(self.id, look, timeout, f"waiting until session {self.id} is idle")
-
-    async def result(self, message_id: str, timeout: float | None = None) -> TurnResult:  # noqa: ASYNC109
-        """Wait until the turn that took this message has ended, and tell how.
-
-        A message that went back in line is followed into its next turn. Raises `TimeoutError` after `timeout` seconds,
-        which changes nothing; `MessageNotPending` if it was discarded, never sent, or trimmed from the log; `Reentry`
-        inside this session's own turn, handler or guard.
-        """
-        return await result_of(self._kernel, self._hints, self.id, message_id, timeout)
 
     async def close(self) -> str:
         """Discard the inbox and let nothing start any more; `closing` while a prompt is open, else `closed`.

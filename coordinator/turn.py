@@ -8,7 +8,7 @@ from coordinator.domain.errors import (
     CancelConflict,
     CoordinatorError,
     MessageNotPending,
-    SessionClosed,
+    PredecessorPending,
     SessionUnknown,
 )
 from coordinator.domain.ids import check_id
@@ -24,7 +24,7 @@ _STOPPED = frozenset({"cancelled", "escalated"})
 
 
 class Turn:
-    """A turn that an agent has accepted. Made by `Guard.prompt`."""
+    """A turn that an agent has accepted. Made by `Session.prompt` and `Guard.prompt`."""
 
     def __init__(
         self, kernel: Kernel, hints: Hints, session_id: str, message_id: str, turn: int, generation: int
@@ -90,8 +90,8 @@ class Dispatch:
     async def accepted(self) -> Turn:
         """Wait, without a bound, until an agent has the prompt.
 
-        A prompt that went back in line is followed into its next turn. Raises `CancelConflict` when a stop took it
-        away, `SessionClosed` and `MessageNotPending` when it was discarded otherwise.
+        A prompt that went back in line is followed into its next turn. Raises at once, when it was taken away:
+        `CancelConflict` by a stop or close, `PredecessorPending` by its deadline, `MessageNotPending` by an edit.
         """
         store, session_id = self._kernel.store, self._session_id
         self._after = self._after or await inserted_at(store, session_id, self._message_id) or "0"
@@ -119,8 +119,12 @@ class Dispatch:
         return False
 
     def _discarded(self, why: str) -> CoordinatorError:
-        if why == "closed":
-            return SessionClosed(f"session {self._session_id} was closed before a turn had taken {self._message_id}")
+        if why == "expired":
+            return PredecessorPending(
+                f"no turn of session {self._session_id} has taken prompt {self._message_id} by its deadline; it was "
+                "discarded and nothing else was changed, so it may be tried again"
+            )
         if why == "removed":
             return MessageNotPending(f"prompt {self._message_id} was removed from the inbox; no turn has taken it")
-        return CancelConflict(f"a stop took prompt {self._message_id} away ({why}); no turn has taken it")
+        what = "the session's end" if why == "closed" else "a stop"
+        return CancelConflict(f"{what} took prompt {self._message_id} away ({why}); no turn has taken it")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from redis.asyncio import Redis
 
 from coordinator import Coordinator, Settings
+from coordinator.services import Kernel
+from coordinator.store import connections
 from coordinator.store.embedded import EmbeddedServer
+from coordinator.streams.hints import Hints, Subscriber
 from tests.client.hand import Hand
 
 
@@ -38,3 +42,16 @@ async def coord(client_settings: Settings) -> AsyncIterator[Coordinator]:
 @pytest.fixture
 def hand(coord: Coordinator) -> Hand:
     return Hand(coord.kernel)
+
+
+@pytest.fixture
+async def everywhere(
+    kernel: Kernel, backend: Redis, settings: Settings, backend_kind: str
+) -> AsyncIterator[Coordinator]:
+    """A coordinator on each backend in turn, the stand-in included."""
+    reader = backend if backend_kind == "fake" else connections.reader(settings.redis_url, settings)
+    hints = Hints(lambda: cast("Subscriber", reader.pubsub()), kernel.store.keys.hint, heartbeat=settings.heartbeat)
+    yield Coordinator(kernel, hints, settings)
+    await hints.aclose()
+    if reader is not backend:
+        await reader.aclose()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator.domain.events import AgentReady, decode
+from coordinator.domain.events import AgentReady, Event, StepEntering, decode
 from coordinator.domain.records import Ownership
 from coordinator.domain.verdicts import Verdict
 from coordinator.services import Kernel
@@ -26,6 +26,14 @@ class Hand:
         self._claims += 1
         return await self.kernel.turns.claim(session_id, seen.activity, execution_id, f"c-{self._claims}")
 
+    async def claim_anew(self, session_id: str, token: str) -> Claim:
+        """Take an activity with a new execution."""
+        self._claims += 1
+        execution_id = f"x-{session_id}-{self._claims}"
+        await self.kernel.executions.accept(session_id, token, execution_id, "w-hand")
+        assert await self.kernel.executions.boot(session_id, execution_id, "")
+        return await self.kernel.turns.claim(session_id, token, execution_id, f"c-{self._claims}")
+
     async def begin(self, session_id: str) -> Ownership:
         """Claim a turn that is there, and let the agent accept it."""
         claim = await self.claim(session_id)
@@ -45,12 +53,25 @@ class Hand:
 
     async def settle(self, session_id: str) -> None:
         """Settle what is unsettled."""
-        keys = self.kernel.store.keys
-        stream = keys.events(keys.partition_of(session_id))
-        for entry_id, fields in await self.kernel.store.redis.xrange(stream):
-            event = decode(fields)
-            if isinstance(event, AgentReady) and event.session_id == session_id:
+        for entry_id, event in await self.events(session_id):
+            if isinstance(event, AgentReady):
                 await self.kernel.settlements.settle(event, entry_id)
+
+    async def events(self, session_id: str) -> list[tuple[str, Event]]:
+        """What the stream has of a session."""
+        keys = self.kernel.store.keys
+        found = await self.kernel.store.redis.xrange(keys.events(keys.partition_of(session_id)))
+        events = [(entry_id, decode(fields)) for entry_id, fields in found]
+        return [(entry_id, event) for entry_id, event in events if event.session_id == session_id]
+
+    async def enter(self, session_id: str, body: str = "", error: str = "") -> None:
+        """Carry out the entry of the step that is being entered."""
+        entering = (await self.kernel.snapshots.read(session_id)).entering
+        for event_id, event in await self.events(session_id):
+            if isinstance(event, StepEntering) and event.entry_id == entering:
+                assert await self.kernel.workflows.enter_end(session_id, entering, event_id, body=body, error=error)
+                return
+        raise AssertionError(f"{session_id} enters nothing")
 
     async def turn(self, session_id: str, text: str = "done") -> None:
         """A whole turn, settled."""
