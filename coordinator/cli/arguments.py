@@ -68,6 +68,7 @@ def open_(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--retries", type=count, default=3, metavar="N", help="attempts of a message (default: 3)")
     parser.add_argument("--after-error", choices=["park", "continue"], default="park", help="default: park")
     parser.add_argument("--on-handler-failure", choices=["continue", "park"], default="continue")
+    parser.add_argument("--workflow", metavar="NAME", help="put it on this workflow, which an orchestrator published")
 
 
 def send(parser: argparse.ArgumentParser) -> None:
@@ -121,6 +122,38 @@ def interrupt(parser: argparse.ArgumentParser) -> None:
     text(parser)
     parser.add_argument("--sender", default="", metavar="NAME", help="shown in the inbox")
     _expected(parser, "generation")
+
+
+def prompt(parser: argparse.ArgumentParser) -> None:
+    """Take a session, a text, and how long its acceptance may take."""
+    text(parser)
+    parser.add_argument("--sender", default="", metavar="NAME", help="shown in the inbox")
+    timeout(parser, "the longest wait for the acceptance (default: the setting ACCEPTANCE, 30)")
+
+
+def reset(parser: argparse.ArgumentParser) -> None:
+    """Take a session and a longest wait."""
+    session(parser)
+    timeout(parser, "give up waiting after so long, with exit code 1; the reset goes on")
+    parser.add_argument("--operation-id", metavar="ID", help="your own id: a repeat joins the reset of that id")
+
+
+def move(parser: argparse.ArgumentParser) -> None:
+    """Take a session and a step."""
+    session(parser)
+    parser.add_argument("step", metavar="STEP", help="a step of the session's workflow")
+    parser.add_argument("--defer", action="store_true", help="let the running turn end before")
+    parser.add_argument("--operation-id", metavar="ID", help="your own id: a repeat gets the first answer for 24 h")
+
+
+def answer(parser: argparse.ArgumentParser) -> None:
+    """Take a question and its answer."""
+    session(parser)
+    parser.add_argument("question_id", metavar="QUESTION", help="the question's id, as `show` and `explain` tell it")
+    parser.add_argument("text", metavar="TEXT", help=MESSAGE)
+    parser.add_argument("--message-id", metavar="ID", help="your own id: sending it again changes nothing for 24 h")
+    parser.add_argument("--sender", default="", metavar="NAME", help="shown in the inbox")
+    _awaited(parser)
 
 
 def inbox(parser: argparse.ArgumentParser) -> None:
@@ -183,20 +216,27 @@ def capacity(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-sessions", type=count, default=100, metavar="N", help="sessions at once (default: 100)")
 
 
+def workflow(parser: argparse.ArgumentParser) -> None:
+    """Take a file of workflows to publish."""
+    parser.add_argument("--workflow", metavar="FILE", help="workflows (TOML) that all replicas use from now on")
+
+
 def orchestrator(parser: argparse.ArgumentParser) -> None:
-    """Take an app."""
+    """Take an app and workflows."""
     child(parser)
     parser.add_argument(
         "--app", metavar="MODULE:NAME", help="a function that is given the Orchestrator to add handlers"
     )
+    workflow(parser)
 
 
 def up(parser: argparse.ArgumentParser) -> None:
-    """Take an agent."""
+    """Take an agent and workflows."""
     parser.add_argument(
         "--agent", default="workers.agents.scripted:agent", metavar="MODULE:NAME", help="default: the scripted agent"
     )
     capacity(parser)
+    workflow(parser)
 
 
 def nothing(_: argparse.ArgumentParser) -> None:

@@ -63,6 +63,31 @@ def _facts(found: Explanation) -> dict[str, object]:
         "stop": f"{stop} (operation {found.cancel_id}, revision {found.cancel_revision})"
         if found.cancel_id
         else "never",
+        "context": _context(found),
+        "workflow": _workflow(found),
+        "question": _question(found),
         "inbox": f"{found.pending} pending, {found.awake} of them awake; {found.in_flight} in flight",
         "suspects": found.suspects,
     }
+
+
+def _context(found: Explanation) -> str:
+    if not found.reset_id:
+        return "never reset"
+    return f"{'being reset' if found.reset_pending else f'last reset {found.reset_outcome}'} ({found.reset_id})"
+
+
+def _question(found: Explanation) -> str:
+    return f"{found.question} of turn {found.question_turn}: {found.question_text}" if found.question else "none"
+
+
+def _workflow(found: Explanation) -> str:
+    if not found.workflow:
+        return "none"
+    state = "being entered" if found.entering else "not entered" if found.step_failed else "entered"
+    told = [f"{found.workflow}, step {found.step} ({state})"]
+    if found.signalled:
+        told.append("signalled")
+    if found.pending_move:
+        told.append(f"a move to {found.pending_move} is pending")
+    return ", ".join(told)

@@ -48,7 +48,7 @@ async def ls(options: Namespace, out: Output) -> None:
         objects(rows, out)
         return
     out.table(
-        ("session", "status", "turn", "generation", "pending", "worker", "since"),
+        ("session", "status", "turn", "generation", "pending", "step", "worker", "since"),
         (
             (
                 row.session_id,
@@ -56,6 +56,7 @@ async def ls(options: Namespace, out: Output) -> None:
                 row.turn,
                 row.generation,
                 row.pending,
+                row.step,
                 row.worker_id,
                 moment(row.status_ms),
             )
@@ -132,7 +133,13 @@ async def _last(session: Session, after: str, lines: int) -> list[LogEntry]:
 def _status(row: SessionRow) -> str:
     if row.lifecycle != "open":
         return row.lifecycle
-    return "stopping" if row.cancel_pending else row.phase
+    if row.reset_pending:
+        return "resetting"
+    if row.cancel_pending:
+        return "stopping"
+    if row.phase != "idle":
+        return row.phase
+    return "entering" if row.entering else "asking" if row.question else row.phase
 
 
 def objects(rows: Iterable[object], out: Output) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from coordinator.cli.connecting import connected
 from coordinator.cli.output import builtins
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from coordinator.domain.records import Receipt
     from coordinator.session import Session
 
+T = TypeVar("T")
+
 _ENDED_WELL = frozenset({"completed", "max_tokens"})
 
 
@@ -32,9 +34,10 @@ async def open_(options: Namespace, out: Output) -> None:
         on_handler_failure=options.on_handler_failure,
     )
     async with connected(options, out) as coord:
-        created = await coord.session(options.session).open(policy)
+        created = await coord.session(options.session).open(policy, workflow=options.workflow)
     if out.json:
-        out.record({"session_id": options.session, "created": created, "policy": builtins(policy)})
+        found = {"session_id": options.session, "created": created, "policy": builtins(policy)}
+        out.record(found | ({"workflow": options.workflow} if options.workflow else {}))
     else:
         out.line(f"{options.session} {'opened' if created else 'was open; its policy is now as given'}")
 
@@ -57,7 +60,7 @@ async def send(options: Namespace, out: Output) -> int:
         return await answered(session, receipt, options, out)
 
 
-async def opened(session: Session, put: Callable[[], Awaitable[Receipt]]) -> Receipt:
+async def opened(session: Session, put: Callable[[], Awaitable[T]]) -> T:
     """Put a message into a session, which is opened if nobody has: a policy that somebody chose stays as it is."""
     try:
         return await put()

@@ -50,9 +50,18 @@ COMMANDS: Final[dict[str, tuple[str, str, Callable[[argparse.ArgumentParser], No
     "send": ("coordinator.cli.messages:send", "send a message; it gets a turn of its own", arguments.send),
     "steer": ("coordinator.cli.messages:steer", "send a message for the running turn's next step", arguments.text),
     "inject": ("coordinator.cli.messages:inject", "like steer, but never wakes an idle session", arguments.text),
+    "prompt": (
+        "coordinator.cli.flowing:prompt",
+        "put a prompt first in line, and return when an agent has accepted it",
+        arguments.prompt,
+    ),
     "cancel": ("coordinator.cli.stopping:cancel", "stop what runs in a session", arguments.cancel),
     "replace": ("coordinator.cli.stopping:replace", "stop what runs and send this instead", arguments.replace),
     "interrupt": ("coordinator.cli.stopping:interrupt", "stop what runs for a parent's message", arguments.interrupt),
+    "reset": ("coordinator.cli.flowing:reset", "give a session's agent a fresh context", arguments.reset),
+    "move": ("coordinator.cli.flowing:move", "move a session to another step of its workflow", arguments.move),
+    "signal": ("coordinator.cli.flowing:signal", "let a turn's end leave a step that waits for it", arguments.session),
+    "answer": ("coordinator.cli.flowing:answer", "answer a question that a turn asked", arguments.answer),
     "close": ("coordinator.cli.messages:close", "close a session; what is open is stopped", arguments.session),
     "wait": ("coordinator.cli.messages:wait", "wait until a session is idle and settled, or closed", arguments.wait),
     "show": ("coordinator.cli.inspection:show", "show a session's whole record", arguments.session),
@@ -93,7 +102,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _check(options: argparse.Namespace, root: Parser) -> None:
-    if options.command in {"send", "replace", "cancel"} and options.timeout and not options.wait:
+    if options.command in {"send", "replace", "cancel", "answer"} and options.timeout and not options.wait:
         root.error(f"--timeout of {options.command} is the longest wait with --wait, which is missing")
     if options.command == "replace" and (options.text is None) == (not options.entries):
         root.error("replace takes either a TEXT or --entry ID")
