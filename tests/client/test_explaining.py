@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from coordinator import Coordinator, Session, SessionUnknown
+from coordinator.domain.workflow import Step, Workflow
 from coordinator.explaining import Explanation, explain
 from tests.client.hand import Hand
 
@@ -106,6 +107,71 @@ async def test_suspects_lost_workers_and_missing_sweepers_are_named(
     assert seen.suspects == ("x-s",)
     assert any("Suspect executions: x-s." in one for one in seen.why)
     assert {one.why for one in seen.refused} == {"turn 1 ended lost: its worker is gone", "execution: lease expired"}
+
+
+async def test_a_reset_is_explained_while_it_is_on_and_when_it_has_failed(
+    coord: Coordinator, session: Session, hand: Hand
+) -> None:
+    await session.send("work")
+    await hand.turn("s")
+    async with session.guard() as guard:
+        await hand.kernel.resets.begin("s", "r-1", guard.number)
+    seen = await told(coord)
+    assert (seen.reset_pending, seen.reset_id, seen.waiting_for) == (True, "r-1", "reset")
+    assert seen.why[0].startswith("Its context is being reset (reset r-1): worker w-hand replaces")
+    assert len(seen.why) == 1
+    assert "coordinator wait s" in seen.advice[0]
+    assert [row.reset_pending for row in await coord.sessions()] == [True]
+    await hand.kernel.resets.end("s", "x-s", "r-1", committed=False, why="the provider is down")
+    seen = await told(coord)
+    assert (seen.reset_outcome, seen.reset_why) == ("failed", "the provider is down")
+    assert seen.why[0] == "Its last reset (r-1) has failed: the provider is down."
+    assert "coordinator reset s" in seen.advice[0]
+    assert "reset r-1 has failed: the provider is down" in [one.why for one in seen.refused]
+
+
+async def test_a_step_is_explained_while_it_is_entered_and_when_it_could_not_be(coord: Coordinator, hand: Hand) -> None:
+    await publish(coord)
+    session = coord.session("s")
+    await session.open(workflow="review")
+    seen = await told(coord)
+    assert (seen.workflow, seen.step, seen.entering != "", seen.waiting_for) == ("review", "implement", True, "entry")
+    assert "Step 'implement' of workflow 'review' is being entered" in seen.why[0]
+    await session.move("check")
+    assert any("A move to step 'check' is pending" in one for one in (await told(coord)).why)
+    await hand.enter("s")
+    await hand.enter("s", error="no worker for its reset")
+    seen = await told(coord)
+    assert (seen.step, seen.step_failed, seen.pending_move) == ("check", True, "")
+    assert seen.why[0] == "Step 'check' was not entered: no worker for its reset. What was queued is parked."
+    assert "coordinator move s STEP" in seen.advice[0]
+    await session.move("implement")
+    await hand.enter("s")
+    await session.signal()
+    assert (await told(coord)).why[0] == "It is at step 'implement' of workflow 'review', and signalled."
+
+
+async def test_an_open_question_is_shown_with_its_text_and_how_to_answer_it(
+    coord: Coordinator, session: Session, hand: Hand
+) -> None:
+    await session.send("work")
+    ownership = await hand.begin("s")
+    await hand.kernel.questions.ask("s", ownership, "q-1", "which one?")
+    seen = await told(coord)
+    assert (seen.question, seen.question_turn, seen.question_text) == ("q-1", 1, "which one?")
+    assert "Turn 1 asks (question q-1): 'which one?'; its agent waits for the answer." in seen.why[0]
+    assert "coordinator answer s q-1 TEXT" in seen.advice[0]
+    await hand.end("s", ownership)
+    await hand.settle("s")
+    seen = await told(coord)
+    assert (seen.status, seen.waiting_for) == ("idle", "question")
+    assert "an answer is the next prompt" in seen.why[0]
+    assert [row.question for row in await coord.sessions()] == ["q-1"]
+
+
+async def publish(coord: Coordinator) -> None:
+    steps = (Step(name="implement"), Step(name="check"))
+    await coord.kernel.workflows.publish([Workflow(name="review", start="implement", steps=steps)])
 
 
 async def test_an_unknown_session_has_nothing_to_explain(coord: Coordinator) -> None:

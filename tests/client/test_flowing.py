@@ -204,3 +204,16 @@ async def test_an_answer_after_the_turns_end_is_the_next_prompt(entered: Session
     receipt = await entered.answer("q-1", "that one")
     assert receipt.placement == "started"
     assert [entry.body for entry in (await entered.snapshot()).inbox.next_turn] == ["that one"]
+
+
+async def test_a_step_that_could_not_be_entered_is_entered_anew_by_a_move(session: Session, hand: Hand) -> None:
+    await hand.enter("s", error="the provider is down")
+    failed = await session.snapshot()
+    assert (failed.step, failed.entering, failed.step_failed) == ("implement", "", True)
+    assert await session.move("implement") == "applied"
+    seen = await session.snapshot()
+    assert (bool(seen.entering), seen.step_failed, seen.step_entry == failed.step_entry) == (True, False, False)
+    await hand.enter("s", body="implement it")
+    assert (await session.snapshot()).status == "running"
+    assert await session.move("implement") == "applied"
+    assert (await session.snapshot()).entering == ""
