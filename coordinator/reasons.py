@@ -27,7 +27,7 @@ def reasons(scene: Scene) -> Iterator[str]:
         yield _owed(scene)
     elif seen.phase == "running":
         yield _waiting(scene)
-    elif seen.lifecycle != "closed" and not (seen.entering or seen.question):
+    elif seen.lifecycle != "closed" and not seen.entering:
         yield _idle(scene)
     yield from _besides(scene)
 

@@ -109,8 +109,8 @@ async def _overdue(store: Store, now_ms: int) -> Check:
 
 
 async def _stuck(store: Store, rows: list[SessionRow]) -> Check:
-    """What runs, or is being stopped, always has a deadline that ends or moves it."""
-    busy = [row for row in rows if row.phase != "idle" or row.cancel_pending]
+    """What runs, is being stopped, reset, entered or asked always has a deadline that ends or moves it."""
+    busy = [row for row in rows if row.phase != "idle" or any(_awaited(row).values())]
     commands: list[Command] = [
         ("ZMSCORE", store.keys.session(row.session_id)["deadlines"], *(f"{kind}:{row.session_id}" for kind in KINDS))
         for row in busy
@@ -118,26 +118,37 @@ async def _stuck(store: Store, rows: list[SessionRow]) -> Check:
     stuck = set()
     for row, scores in zip(busy, await read_many(store, commands) if commands else [], strict=True):
         due = dict(zip(KINDS, scores, strict=True))
-        if not any(scores) or (row.cancel_pending and not due["cancel"]):
+        if not any(scores) or any(waits and not due[kind] for kind, waits in _awaited(row).items()):
             stuck.add(row.session_id)
     advice = "Look at each with `coordinator explain SESSION`; this is not meant to happen and worth a report."
     return Check("sessions", not stuck, "warn", f"{len(stuck)} are busy without a deadline{_named(stuck)}", advice)
 
 
+def _awaited(row: SessionRow) -> dict[str, bool]:
+    """What is under way in a session, by the kind of its deadline."""
+    return {
+        "cancel": row.cancel_pending,
+        "reset": row.reset_pending,
+        "entry": bool(row.entering),
+        "question": bool(row.question),
+    }
+
+
 async def _asleep(store: Store, rows: list[SessionRow]) -> Check:
     """A message that wakes does not wait on an idle session."""
-    idle = [row.session_id for row in rows if row.phase == "idle" and row.lifecycle == "open" and row.pending]
+    quiet = [row for row in rows if row.phase == "idle" and row.lifecycle == "open" and row.pending]
+    idle = [row.session_id for row in quiet if not (row.entering or row.reset_pending)]
     commands: list[Command] = []
     for name in idle:
         keys = store.keys.session(name)
         commands += [
-            ("HMGET", keys["session"], "park_mark", "phase", "unsettled"),
+            ("HMGET", keys["session"], "park_mark", "phase", "unsettled", "entering", "reset_id"),
             ("ZREVRANGE", keys["awake"], 0, 0, "WITHSCORES"),
         ]
     answers = await read_many(store, commands) if commands else []
     asleep = set()
-    for name, (mark, phase, unsettled), newest in zip(idle, answers[0::2], answers[1::2], strict=True):
-        if newest and phase == "idle" and not unsettled and float(newest[1]) > float(mark or 0):
+    for name, (mark, phase, *held_up), newest in zip(idle, answers[0::2], answers[1::2], strict=True):
+        if newest and phase == "idle" and not any(held_up) and float(newest[1]) > float(mark or 0):
             asleep.add(name)
     advice = "A message to each, `coordinator send SESSION TEXT`, starts it; this is worth a report with its log."
     return Check("queues", not asleep, "warn", f"{len(asleep)} are idle with awake messages{_named(asleep)}", advice)
