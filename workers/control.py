@@ -1,4 +1,4 @@
-"""The worker's control channel: hints that an activity of one of its executions wants a driver."""
+"""The worker's control channel: hints about its executions."""
 
 from __future__ import annotations
 
@@ -30,6 +30,12 @@ class Told(Protocol):
 
     def drop(self, session_id: str, execution_id: str) -> None:
         """The execution is no longer the session's."""
+
+    def reset(self, session_id: str, reset_id: str) -> None:
+        """The provider's session is to be replaced."""
+
+    def answered(self, session_id: str) -> None:
+        """A question of the session has its answer."""
 
 
 class Control:
@@ -71,5 +77,9 @@ class Control:
                 self._host.abort(session_id, int(generation), cause)
             case ["drop", session_id, execution_id]:
                 self._host.drop(session_id, execution_id)
+            case ["reset", session_id, reset_id]:
+                self._host.reset(session_id, reset_id)
+            case ["answer", session_id, _]:
+                self._host.answered(session_id)
             case _:
                 logger.debug("unknown control hint %.40r", message)

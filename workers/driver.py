@@ -19,6 +19,7 @@ from workers.launch import give_up, launch
 from workers.orders import Orders
 from workers.persistence import persist
 from workers.prompting import Ending, prompt_agent
+from workers.resetting import reset_agent
 from workers.turn import OURS, LiveTurn
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ logger = logging.getLogger(__name__)
 LEAVING: Final = "its worker is leaving"
 LOOK_AGAIN: Final = 1.0
 """Seconds after which a driver that waits for a settlement looks again if nothing tells it to."""
-_WAITING: Final = frozenset({Verdict.GUARDED, Verdict.OWED, Verdict.UNSETTLED})
+_WAITING: Final = frozenset({Verdict.GUARDED, Verdict.OWED, Verdict.UNSETTLED, Verdict.ENTERING})
 
 
 class Hosting(Protocol):
@@ -43,6 +44,8 @@ class Hosting(Protocol):
     kernel: Kernel
     worker_id: str
     start_timeout: float
+    provider_reset: float
+    heartbeat: float
 
     def make_agent(self) -> Agent:
         """An agent for one execution."""
@@ -60,7 +63,7 @@ class Driver(Orders):
     def __init__(self, host: Hosting, execution: Execution, floor: int) -> None:
         super().__init__(execution, floor)
         self.host = host
-        self.turns = host.kernel.turns
+        self.turns, self.questions, self.workflows = host.kernel.turns, host.kernel.questions, host.kernel.workflows
         self._follows = False
         """Whether a turn has just ended and the activity goes on."""
         self._settles = False
@@ -72,6 +75,11 @@ class Driver(Orders):
         try:
             alive = await launch(self)
             while alive and not self.dropped:
+                # One that its worker's leaving meets uncalled is ended by the release: with no execution left, the next
+                # one begins without a context.
+                if self._reset and not self.draining:
+                    await self._reset_agent()
+                    continue
                 if not self.token and self._next:
                     self.token, self._next = self._next, ""
                 if self.draining or (self._leaving and not self.token):
@@ -88,6 +96,14 @@ class Driver(Orders):
             logger.exception("the driver of session %s failed; its execution is dropped", self.session_id)
         finally:
             self.host.left(self)
+
+    async def _reset_agent(self) -> None:
+        reset_id, self._leaving = self._reset, ""
+        if self.agent is not None:
+            await reset_agent(self, self.agent, reset_id)
+        if self._reset == reset_id:
+            self._reset = ""
+        self.idle_since = time.monotonic()
 
     async def _stays(self) -> bool:
         """Give the execution up; true if it can't be now, because it drives something that is not known here yet."""
@@ -191,6 +207,11 @@ class Driver(Orders):
     async def escalate(self, ownership: Ownership, why: str) -> bool:
         """End the open prompt as escalated; false if no cancel is pending."""
         return await self.host.kernel.stops.escalate(self.session_id, ownership, why)
+
+    @property
+    def heartbeat(self) -> float:
+        """Seconds between two heartbeats of the worker."""
+        return self.host.heartbeat
 
     @property
     def session(self) -> Session:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 from coordinator.domain.errors import StoreError
@@ -16,10 +16,11 @@ from workers.agents.protocol import Execution
 from workers.driver import Driver
 from workers.launch import bury
 from workers.persistence import persist
+from workers.telling import Telling
 
 if TYPE_CHECKING:
     from coordinator.client import Coordinator
-    from coordinator.services.executions import Answer, Held
+    from coordinator.services.executions import Held
     from coordinator.session import Session
     from workers.agents.function import AgentFactory
     from workers.agents.protocol import Agent
@@ -36,15 +37,17 @@ class NoRoom(Exception):
     """Raised when a placement can't be taken: the worker is full, or leaving."""
 
 
-class Host:
+class Host(Telling):
     """One worker's executions: at most one a session, at most `max_sessions`."""
 
     def __init__(self, coord: Coordinator, worker_id: str, factory: AgentFactory, max_sessions: int) -> None:
+        super().__init__()
         self.kernel = coord.kernel
         self.worker_id = worker_id
         self.max_sessions = max_sessions
         self.start_timeout = coord.settings.start_timeout
-        self.drivers: dict[str, Driver] = {}
+        self.provider_reset = coord.settings.provider_reset
+        self.heartbeat = coord.settings.heartbeat
         self.graves: dict[str, Driver] = {}
         """By execution id: given up or dropped, and their agents have not ended yet."""
         self.draining = False
@@ -98,24 +101,6 @@ class Host:
         driver.accepted = True
         self._spawn(driver.drive(token), f"drive {session_id}")
 
-    def run(self, session_id: str, token: str) -> None:
-        """Pass a hint on; one for a session that is not here is late, and is ignored."""
-        driver = self.drivers.get(session_id)
-        if driver is not None:
-            driver.run(token)
-
-    def abort(self, session_id: str, generation: int, cause: str) -> None:
-        """Ask the agent of this generation to end its turn; a hint for another generation is late."""
-        driver = self.drivers.get(session_id)
-        if driver is not None:
-            driver.abort(generation, cause)
-
-    def drop(self, session_id: str, execution_id: str) -> None:
-        """Stop what is no longer the session's execution."""
-        driver = self.drivers.get(session_id)
-        if driver is not None and driver.execution.execution_id == execution_id:
-            driver.drop("it is no longer the session's execution")
-
     def held(self) -> dict[int, list[Held]]:
         """What the next renewals have to name, by partition."""
         partition_of, found = self.kernel.store.keys.partition_of, defaultdict(list)
@@ -124,34 +109,16 @@ class Host:
                 found[partition_of(driver.session_id)].append(driver.held())
         return found
 
-    def apply(self, held: Iterable[Held], answers: dict[str, Answer]) -> None:
-        """Do what a renewal answered about the executions that it named."""
-        for one in held:
-            driver, answer = self.drivers.get(one.session_id), answers.get(one.session_id)
-            if driver is None or answer is None or driver.execution.execution_id != one.execution_id:
-                continue
-            if answer.word == "run":
-                driver.run(answer.token)
-            elif answer.word == "abort":
-                if driver.turn is not None and driver.turn.ownership.claim_id == one.claim_id:
-                    driver.turn.cancel(answer.token)
-            elif answer.word == "superseded":
-                driver.drop("it is no longer the session's execution")
-            elif answer.word == "release":
-                driver.release("its session is closed")
-            elif answer.word == "expired":
-                logger.warning("session %s: Redis has given up what this worker did not name twice", one.session_id)
-
     def release_idle(self) -> None:
         """Give up the executions that have had nothing to do for `idle_execution` seconds."""
         before = time.monotonic() - self._idle_execution
         for driver in self.drivers.values():
-            if driver.accepted and not driver.token and driver.idle_since < before:
+            if driver.accepted and driver.idle and driver.idle_since < before:
                 driver.release("it was idle")
 
     def make_room(self, count: int) -> None:
         """Give up to `count` executions up that have nothing to do, those that have been idle for longest first."""
-        idle = [driver for driver in self.drivers.values() if driver.accepted and not driver.token]
+        idle = [driver for driver in self.drivers.values() if driver.accepted and driver.idle]
         for driver in sorted(idle, key=lambda one: one.idle_since)[:count]:
             driver.release("its place is needed")
 

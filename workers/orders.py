@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
 
 from coordinator.domain.errors import Superseded
 from coordinator.services.executions import Held
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from workers.agentcall import AgentCall
     from workers.agents.protocol import Agent, Execution
     from workers.turn import LiveTurn
+
+
+_RESETS: Final = 32
+"""Context resets that are remembered as heard of; only the newest can be told again."""
 
 
 class Orders:
@@ -50,7 +55,15 @@ class Orders:
         self._ended = ""
         self._next = ""
         self._leaving = ""
+        self._reset = ""
+        """The context reset that it was told of and has not reported."""
+        self._resets: deque[str] = deque(maxlen=_RESETS)
         self._wake = asyncio.Event()
+
+    @property
+    def idle(self) -> bool:
+        """Whether it drives nothing, and was told of nothing to come."""
+        return not (self.token or self._next or self._reset)
 
     def run(self, token: str) -> None:
         """Hear that an activity of this execution wants a driver, or that there is reason to look again."""
@@ -65,9 +78,21 @@ class Orders:
         elif generation > self.floor:
             self._abort = (generation, cause)
 
+    def reset(self, reset_id: str) -> None:
+        """Hear that the provider's session is to be replaced: once for each reset, however often it is told."""
+        if reset_id not in self._resets:
+            self._resets.append(reset_id)
+            self._reset = reset_id
+            self._wake.set()
+
+    def answered(self) -> None:
+        """Hear that a question of the open turn has its answer, or that there is reason to look for it."""
+        if self.turn is not None:
+            self.turn.news.set()
+
     def release(self, reason: str) -> None:
         """Give the execution up if it drives nothing."""
-        if not self.token and not self._next:
+        if self.idle:
             self._leaving = reason
             self._wake.set()
 

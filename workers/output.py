@@ -37,6 +37,11 @@ class Output:
         self.number = 0
         """Of the newest piece sent; from 1 on the prompt is accepted."""
 
+    @property
+    def over(self) -> str:
+        """Why nothing is taken any more; empty while something is."""
+        return self._over
+
     async def accept(self) -> bool:
         """Record the acceptance without text. False when the prompt is no longer its owner's."""
         if not self.number:

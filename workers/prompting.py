@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator.domain.errors import Superseded
+from coordinator.domain.errors import QuestionClosed, Superseded
 from coordinator.services.reentry import enter, leave
 from workers.agentcall import AgentCall, AgentStopped
 from workers.agents.protocol import AGENT_REASONS, DispatchFailed, Prompt, TurnEnd
@@ -86,8 +86,11 @@ def _ended(driver: Driver, turn: LiveTurn, end: object) -> Ending:
 def _failed(driver: Driver, turn: LiveTurn, error: Exception) -> Ending:
     if driver.interrupted:
         return Ending("interrupted", driver.interrupted)
+    # A function that waits for an answer learns of the stop by that error, and need not know of it.
+    if isinstance(error, AgentStopped | QuestionClosed) and turn.cancelled.is_set():
+        return Ending("cancelled")
     if isinstance(error, AgentStopped):
-        return Ending("cancelled") if turn.cancelled.is_set() else Ending("error", "The agent cancelled its own task.")
+        return Ending("error", "The agent cancelled its own task.")
     logger.warning("the agent of session %s failed", driver.session_id, exc_info=error)
     undelivered = isinstance(error, DispatchFailed) and not turn.output.number
     return Ending("error", f"{type(error).__name__}: {error}", undelivered=undelivered)

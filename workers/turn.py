@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from coordinator.domain.errors import NotAvailable, StoreError, Superseded
+from coordinator.domain.errors import StoreError, Superseded
 from coordinator.domain.ids import new_id
 from coordinator.domain.verdicts import Verdict
+from workers.asking import ask_person
 from workers.output import Output
 from workers.persistence import persist
 
 if TYPE_CHECKING:
     from coordinator.domain.records import Message, Ownership
+    from coordinator.services.questions import Questions
     from coordinator.services.turns import Turns
+    from coordinator.services.workflows import Workflows
     from coordinator.session import Session
     from workers.agents.protocol import TurnEnd
 
@@ -29,6 +32,18 @@ class TurnLink(Protocol):
     """What a turn needs of the driver that runs it."""
 
     session_id: str
+
+    @property
+    def heartbeat(self) -> float:
+        """Seconds after which a lost hint has to be made up for."""
+
+    @property
+    def questions(self) -> Questions:
+        """The scripts of questions."""
+
+    @property
+    def workflows(self) -> Workflows:
+        """The scripts of workflow steps."""
 
     @property
     def turns(self) -> Turns:
@@ -54,7 +69,18 @@ class TurnLink(Protocol):
 class LiveTurn:
     """One turn on this worker, from its claim to its finish."""
 
-    __slots__ = ("_link", "_session", "_step", "_steps", "cancel_cause", "cancelled", "output", "ownership", "token")
+    __slots__ = (
+        "_link",
+        "_session",
+        "_step",
+        "_steps",
+        "cancel_cause",
+        "cancelled",
+        "news",
+        "output",
+        "ownership",
+        "token",
+    )
 
     def __init__(self, link: TurnLink, ownership: Ownership, token: str) -> None:
         self._link = link
@@ -65,6 +91,8 @@ class LiveTurn:
         self.token = token
         self.cancelled = asyncio.Event()
         self.cancel_cause = ""
+        self.news = asyncio.Event()
+        """Set when whoever waits for an answer has reason to look again."""
         self.output = Output(self._write, self._lost)
 
     @property
@@ -78,6 +106,7 @@ class LiveTurn:
         """Ask the agent to end the turn. The first cause is the one that it is shown."""
         self.cancel_cause = self.cancel_cause or cause
         self.cancelled.set()
+        self.news.set()
 
     def accepted(self) -> Awaitable[None]:
         """Say that the agent has the prompt; await the answer to know that it is recorded."""
@@ -126,19 +155,28 @@ class LiveTurn:
             if await link.ask("escalate", lambda: link.escalate(self.ownership, why)):
                 self.output.supersede()
 
-    def ask(self, question: str) -> NoReturn:  # noqa: ARG002 - the contract's parameters
-        """Raise NotAvailable: this version has no questions."""
-        raise NotAvailable(
-            "Questions come with a later version; end the turn, and the answer can be sent as a message."
+    async def ask(self, question: str, timeout: float | None = None) -> str:  # noqa: ASYNC109 - the public name
+        """Ask a person and wait for the answer; output first. Raises as the protocol says."""
+        await self.output.flush(acceptance=True)
+        return await ask_person(self._link, self, question, timeout)
+
+    async def move(self, step: str) -> None:
+        """Ask for a move to a workflow step, which is made when the turn is settled. Raises as the protocol says."""
+        link, operation_id = self._link, new_id("o")
+        self._check()
+        _ = await link.ask(
+            "move", lambda: link.workflows.move(link.session_id, step, deferred=True, operation_id=operation_id)
         )
 
-    def move(self, step: str) -> NoReturn:  # noqa: ARG002 - the contract's parameters
-        """Raise NotAvailable: this version has no workflows."""
-        raise NotAvailable("Workflow steps come with a later version; a turn can't move its session yet.")
+    async def signal(self) -> None:
+        """Let the turn's end advance its step. Raises as the protocol says."""
+        link = self._link
+        self._check()
+        await link.ask("signal", lambda: link.workflows.signal(link.session_id))
 
-    def signal(self) -> NoReturn:
-        """Raise NotAvailable: this version has no workflows."""
-        raise NotAvailable("Workflow signals come with a later version; a turn can't signal its session yet.")
+    def _check(self) -> None:
+        if self.output.over:
+            raise Superseded(self.output.over)
 
     async def _write(self, number: int, text: str) -> bool:
         link = self._link

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from coordinator.store.store import Store
 
 
+STOPPING: Final = "stopping"
+"""Why a prompt that is still its owner's asks nothing any more: its turn is being stopped."""
+
+
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """What asking, or looking again, answered."""
 
@@ -26,6 +30,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """OK: nobody has answered yet. ANSWERED. GONE: it has expired, or its answer went another way. BUSY: the turn has
     another question open. SUPERSEDED: the prompt is another's, or is being stopped."""
     answer: str = ""
+    why: str = ""
+    """With SUPERSEDED: what differs, or STOPPING."""
 
 
 class Questions:
@@ -47,7 +53,11 @@ class Questions:
             generation=ownership.generation,
             claim_id=ownership.claim_id,
         )
-        return Asked(verdict=reply.word, answer=reply.details[0] if reply.word is Verdict.ANSWERED else "")
+        return Asked(
+            verdict=reply.word,
+            answer=reply.details[0] if reply.word is Verdict.ANSWERED else "",
+            why=reply.details[0] if reply.word is Verdict.SUPERSEDED else "",
+        )
 
     async def leave(self, session_id: str, question_id: str) -> None:
         """Say that the agent waits no longer; its question stays open."""

@@ -58,10 +58,12 @@ class Resets:
         resume_token: str = "",
         why: str = "",
         called: bool = True,
+        next_token: str = "",
     ) -> bool:
         """Report, as the execution's worker, how the reset that it was told of went. False: it has ended otherwise.
 
         A failure after the provider was `called` ends the execution, since nobody knows which context it has.
+        `next_token` is for a repeat after an unknown outcome: the same one must be given again.
         """
         reply = await self._store.call(
             "reset_end",
@@ -72,7 +74,7 @@ class Resets:
             resume_token=resume_token,
             why=why[:2000],
             called=int(called),
-            next_token=new_id("a"),
+            next_token=next_token or new_id("a"),
         )
         if reply.word is Verdict.OK and reply.details[0]:
             await self._placements.offer(session_id, reply.details[0])

@@ -14,7 +14,7 @@ from coordinator.handlers import EVENTS
 from coordinator.settings import PREFIX, Settings, variable
 from coordinator.store.keys import Keys
 from tests.readme.document import ROOT, TEXT, blocks, codes, rows, section
-from workers.agents import scripted
+from workers.agents.lines import LINES
 
 SWITCHES = {"COORDINATOR_SCRIPTED_EXIT", "COORDINATOR_AGENT"}
 """Variables that are no settings: one of the scripted agent, one of compose.yaml."""
@@ -110,7 +110,7 @@ def test_every_event_and_policy_is_as_told() -> None:
 
 def test_the_scripted_agents_lines_are_those_it_knows() -> None:
     named = {code.split()[0] for row in rows("Writing an agent") for code in codes(row[0])}
-    assert named == set(scripted._LINES)
+    assert named == set(LINES)
 
 
 def test_the_glossary_has_each_word_once() -> None:

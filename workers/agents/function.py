@@ -42,7 +42,7 @@ class FunctionAgent:
         return end
 
     async def reset(self) -> None:
-        """Nothing is kept between prompts."""
+        """Nothing is kept between prompts, but what a function's ends gave to resume from: its worker drops that."""
 
     async def stop(self) -> None:
         """Nothing to end."""

@@ -61,7 +61,7 @@ class Execution:
         self.execution_id = execution_id
         self.worker_id = worker_id
         self.resume_token = resume_token
-        """What to resume from, or empty; `start` may set it, and it is stored once the execution is up."""
+        """What to resume from, or empty; `start` and `reset` may set it, and it is stored when they have returned."""
         self.store = store
         """The worker's own store, for agents that ship with the product; others use `turn.session`."""
 
@@ -119,14 +119,30 @@ class Turn(Protocol):
         The execution is not used again, and this task is cancelled. Nothing happens while no cancel is pending.
         """
 
-    def ask(self, question: str) -> Awaitable[str]:
-        """Ask a person. Raises NotAvailable: this version has no questions."""
+    async def ask(self, question: str, timeout: float | None = None) -> str:  # noqa: ASYNC109 - the public name
+        """Ask a person, and wait for the answer. One question a turn may be open.
 
-    def move(self, step: str) -> Awaitable[None]:
-        """Ask for a move to a workflow step. Raises NotAvailable: this version has no workflows."""
+        Raises TimeoutError after `timeout` seconds: the question stays open, and its answer is then the session's next
+        prompt, for which this turn is stopped. Raises QuestionClosed when the question has expired
+        (`question_timeout`), and when the turn is being stopped, at once, with `cancelled` set: an agent that lets that
+        error through ends as cancelled. Raises Superseded once the prompt belongs to another, SessionBusy while another
+        question of the turn is open, MessageInvalid and MessageTooLarge.
 
-    def signal(self) -> Awaitable[None]:
-        """Let the turn's end advance its step. Raises NotAvailable: this version has no workflows."""
+        A wait that is cancelled leaves the question open, too. An answer that comes in that moment is used up.
+        """
+
+    async def move(self, step: str) -> None:
+        """Ask for a move of the session to another workflow step: made when this turn is settled, the last one counts.
+
+        Raises UnknownStep if the session is on no workflow, or that has no such step, WorkflowUnknown if its workflow
+        is not published, SessionClosed, and Superseded once the prompt belongs to another.
+        """
+
+    async def signal(self) -> None:
+        """Let the turn's end advance the present step, where that has `requires_signal`. Moves nothing by itself.
+
+        Raises UnknownStep if the session is on no workflow, SessionClosed, and Superseded like `move`.
+        """
 
 
 @runtime_checkable
@@ -143,7 +159,14 @@ class Agent(Protocol):
         """
 
     async def reset(self) -> None:
-        """Replace the provider's session by a fresh one and keep the process."""
+        """Replace the provider's session by a fresh one and keep the process. Never comes while a prompt runs.
+
+        The execution's `resume_token` is empty then: set it to the fresh session's, or leave it, and a later execution
+        starts without one. An exception, and taking more than `provider_reset` seconds, is a failed reset: the
+        execution is not used again, and the next one resumes the old session. Calls of the session's client that would
+        wait for this reset raise Reentry. It is not told which session it is for: an agent with provider sessions is
+        an object of its own for each execution.
+        """
 
     async def stop(self) -> None:
         """End the runtime. Comes once, also after a failed start or in the middle of a prompt."""

@@ -1,0 +1,131 @@
+"""A turn's question to a person: asked, waited for, and left when its agent waits no longer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from coordinator.domain.errors import CoordinatorError, QuestionClosed, SessionBusy, StoreError, Superseded
+from coordinator.domain.ids import new_id
+from coordinator.domain.verdicts import Verdict
+from coordinator.services.questions import STOPPING
+
+if TYPE_CHECKING:
+    from coordinator.services.questions import Asked
+    from workers.turn import LiveTurn, TurnLink
+
+logger = logging.getLogger(__name__)
+
+_inquiries: Final[set[asyncio.Task[str]]] = set()
+"""Those under way, also after their agents have left them: they still have to say so."""
+
+
+async def ask_person(link: TurnLink, turn: LiveTurn, text: str, seconds: float | None) -> str:
+    """Ask and wait for the answer, for at most `seconds`. Raises as `Turn.ask`."""
+    _check(turn)
+    inquiry = _Inquiry(link, turn, text)
+    # In a task of its own: an agent that is cancelled while it waits still leaves its question.
+    task = asyncio.create_task(inquiry.run(), name=f"question {inquiry.question_id}")
+    _inquiries.add(task)
+    task.add_done_callback(_landed)
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+        if not task.done():
+            # It looks once more after it has left: an answer that came before is the agent's.
+            inquiry.leave()
+            await asyncio.wait({task}, timeout=link.heartbeat)
+    finally:
+        inquiry.leave()
+    if not task.done():
+        raise TimeoutError(_unanswered(inquiry.question_id))
+    return task.result()
+
+
+class _Inquiry:
+    """One question of one turn."""
+
+    def __init__(self, link: TurnLink, turn: LiveTurn, text: str) -> None:
+        self._link = link
+        self._turn = turn
+        self._text = text
+        self._left = False
+        self.question_id = new_id("q")
+
+    def leave(self) -> None:
+        """Hear that the agent waits no longer."""
+        self._left = True
+        self._turn.news.set()
+
+    async def run(self) -> str:
+        """The answer. A heartbeat after a lost hint it is there as well."""
+        over = False
+        while True:
+            self._turn.news.clear()
+            asked = await self._look()
+            if asked.verdict is Verdict.ANSWERED:
+                return asked.answer
+            self._refuse(asked)
+            if over:
+                _check(self._turn)
+                raise TimeoutError(_unanswered(self.question_id))
+            over = await self._wait()
+            if over:
+                await self._say_so()
+
+    async def _look(self) -> Asked:
+        link, turn = self._link, self._turn
+        try:
+            return await link.ask(
+                "question", lambda: link.questions.ask(link.session_id, turn.ownership, self.question_id, self._text)
+            )
+        except StoreError as error:
+            raise Superseded("The execution was dropped; its question gets no answer any more.") from error
+
+    async def _wait(self) -> bool:
+        """Wait for a reason to look again; true when that is for the last time."""
+        turn = self._turn
+        if not (self._left or turn.cancelled.is_set()):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._link.heartbeat):
+                    await turn.news.wait()
+        return self._left or turn.cancelled.is_set()
+
+    async def _say_so(self) -> None:
+        try:
+            await self._link.questions.leave(self._link.session_id, self.question_id)
+        except CoordinatorError as error:
+            logger.info("question %s was left without saying so: %s", self.question_id, error)
+
+    def _refuse(self, asked: Asked) -> None:
+        # One that is being stopped asks nothing any more; its turn is told so within a heartbeat.
+        if asked.verdict is Verdict.OK or asked.why == STOPPING:
+            return
+        if asked.verdict is Verdict.BUSY:
+            raise SessionBusy("The turn has another question open, and one is all it may have.")
+        if asked.verdict is Verdict.SUPERSEDED:
+            self._turn.output.supersede()
+            raise Superseded("The prompt was superseded; nothing can be asked for it any more.")
+        raise QuestionClosed(
+            f"Question {self.question_id} has expired, or its answer comes as the session's next prompt."
+        )
+
+
+def _check(turn: LiveTurn) -> None:
+    """Raise if the turn is over, or is being stopped: then it waits for no answer."""
+    if turn.output.over:
+        raise Superseded(turn.output.over)
+    if turn.cancelled.is_set():
+        raise QuestionClosed(f"The turn is being stopped ({turn.cancel_cause}); it gets no answer any more.")
+
+
+def _landed(task: asyncio.Task[str]) -> None:
+    _inquiries.discard(task)
+    if not task.cancelled():
+        # Nobody may be waiting for it any more.
+        task.exception()
+
+
+def _unanswered(question_id: str) -> str:
+    return f"Question {question_id} was not answered in time; it stays open, and the answer will be the next prompt."
