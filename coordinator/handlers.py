@@ -17,10 +17,19 @@ from coordinator.session import Session
 
 _log = logging.getLogger(__name__)
 
-EVENTS: Final = ("agent.boot_ready", "agent.failed", "agent.lost", "agent.stopped")
+EVENTS: Final = (
+    "agent.boot_ready", "agent.failed", "agent.lost", "agent.stopped", "step.entered", "question.asked",
+)  # fmt: skip
 """The events that `on_event` takes."""
+_OWN: Final = {
+    "agent.ready": "agent.ready is settled by the orchestrator; use on_turn_complete to act on a turn's end.",
+    "step.entering": "step.entering is carried out by the orchestrator; use on_step_entered to act on what it did.",
+}
+"""The events that replicas act on themselves, and what to use instead."""
 EVALUATED: Final = ("completed", "max_tokens")
-"""The reasons for which a turn's end is handed to `on_turn_complete`."""
+"""The reasons for which a turn's end is handed to `on_turn_complete`, whatever its workflow says of stops."""
+_DELIVERIES_A_TRY: Final = 3
+"""An entry that was delivered this often for every try that a handler has, unanswered, kills its readers."""
 _GRACE: Final = 1.0
 _SHOWN: Final = 500
 
@@ -34,9 +43,12 @@ class SettledTurn(msgspec.Struct, frozen=True, kw_only=True):
     execution_id: str
     claim_id: str
     reason: str
-    """`completed` or `max_tokens`: handlers are run for no other end."""
+    """`completed` or `max_tokens`; `cancelled` or `escalated` at a step with `cancel_triggers_turn_complete`."""
     cancel_kind: str
-    """Empty, unless the completion met a recorded cancel."""
+    """Empty, or `user` for a turn that a person stopped, at such a step; handlers are run for no other stop.
+
+    A stop that came between the turn's end and its settlement is not in it.
+    """
     worker_id: str
     attempt: int
     """1 the first time, one more for every time that the turn's messages were put back in line."""
@@ -85,8 +97,8 @@ class Handlers:
 
         Raises UsageError when there is no such event to handle, or the handler is not an async function.
         """
-        if name == "agent.ready":
-            raise UsageError("agent.ready is settled by the orchestrator; use on_turn_complete to act on a turn's end.")
+        if name in _OWN:
+            raise UsageError(_OWN[name])
         if name not in EVENTS:
             raise UsageError(f"There is no event {name!r} to handle; there are {', '.join(EVENTS)}.")
         self.by_event.setdefault(name, []).append(_checked(handler))
@@ -141,6 +153,13 @@ async def _abandon(task: asyncio.Task[None], handler: AnyHandler) -> None:
         _log.error("handler %s ignores its cancellation and is left running", _name(handler))
     elif not task.cancelled() and (error := task.exception()):
         _log.warning("handler %s failed while it was stopped: %r", _name(handler), error)
+
+
+def deadly(deliveries: int, tries: int) -> str:
+    """Why an entry whose handlers have `tries` is given up unrun; empty unless it was delivered too often for that."""
+    if deliveries <= tries * _DELIVERIES_A_TRY:
+        return ""
+    return f"delivered {deliveries} times, and every replica was gone before it answered."
 
 
 def _checked(handler: AnyHandler) -> AnyHandler:

@@ -1,4 +1,4 @@
-"""One orchestrator replica: reads the event streams, settles turns, sweeps deadlines, keeps the streams in order."""
+"""One orchestrator replica: reads the event streams, settles turns, enters steps, sweeps deadlines."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 
 from coordinator.client import Coordinator
 from coordinator.domain.errors import StoreError, UsageError
+from coordinator.domain.workflow import Workflow, Workflows
 from coordinator.handlers import EventHandler, Handlers, TurnHandler
 from coordinator.settling import Settling
 from coordinator.store import connections
@@ -39,33 +40,54 @@ _Handler = TypeVar("_Handler", bound=EventHandler)
 class Orchestrator:
     """A replica. Any number may run, in one process or many; what one leaves undone, another finishes.
 
-    `consumer` is its name in the consumer group, `host:pid:random`, made anew for each.
+    `consumer` is its name in the consumer group, `host:pid:random`, made anew for each. `workflow`, one or a whole
+    file of them, is published when it starts to run. From then on all replicas use that definition, those without a
+    file as well, until one that starts later publishes another under the same name.
     """
 
-    def __init__(self, coord: Coordinator) -> None:
+    def __init__(self, coord: Coordinator, workflow: Workflow | Workflows | None = None) -> None:
         self.consumer = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
         self._coord = coord
         self._kernel = coord.kernel
         self._settings = self._kernel.store.settings
         self._handlers = Handlers(self._settings.handler_timeout)
+        self._workflows = _listed(workflow)
         self._running = False
 
     def on_turn_complete(self, handler: _Turn) -> _Turn:
         """Register an async function of (SettledTurn, Session), to be run when a turn has completed.
 
-        It is run after validation and under the session's guard, for the reasons `completed` and `max_tokens`, within
-        `handler_timeout` seconds, and at least once: `turn.key` is the same each time. A failure is counted and tried
-        again; after `handler_tries` of them the entry goes to the dead stream and the session goes on. Raises
-        UsageError when it is not an async function.
+        It is run after validation and under the session's guard, within `handler_timeout` seconds, at least once:
+        `turn.key` is the same each time. It is run for the reasons `completed` and `max_tokens`, and for a turn that a
+        person stopped if the session's step has `cancel_triggers_turn_complete`; not for other stops, and not while a
+        pending move or a question of that turn goes first. It is run before the step's own setting is evaluated, and
+        a move that it asks for goes before that. A failure is counted and tried again; after `handler_tries` of them
+        the entry goes to the dead stream and the session goes on. Raises UsageError when it is not an async function.
         """
         self._handlers.add_turn_complete(handler)
         return handler
 
-    def on_event(self, name: str) -> Callable[[_Handler], _Handler]:
-        """Register an async function of (event, Session) for `agent.boot_ready`, `.failed`, `.lost` or `.stopped`.
+    def on_step_entered(self, handler: _Handler) -> _Handler:
+        """Register an async function of (StepEntered, Session): a session is at a step, whose prompt is in line.
 
-        It is run at least once, without the guard, within `handler_timeout` seconds; it settles nothing. Raises
-        UsageError for another name, or when it is not an async function.
+        Run as those of `on_event`; `event.key` names this entry into the step.
+        """
+        return self.on_event("step.entered")(handler)
+
+    def on_question(self, handler: _Handler) -> _Handler:
+        """Register an async function of (QuestionAsked, Session): an agent asks, and `session.answer` answers.
+
+        Run as those of `on_event`; `event.key` names the question.
+        """
+        return self.on_event("question.asked")(handler)
+
+    def on_event(self, name: str) -> Callable[[_Handler], _Handler]:
+        """Register an async function of (event, Session) for one of the events that are listed in `handlers.EVENTS`.
+
+        It is run at least once, without the guard, within `handler_timeout` seconds; it settles nothing, and the
+        session's later events wait for it. A failure is tried again with back-off; after `handler_tries` of them the
+        entry goes to the dead stream and the error to the session's log, and the policy `on_handler_failure` says
+        whether the session is parked. Raises UsageError for another name, or when it is not an async function.
         """
 
         def register(handler: _Handler) -> _Handler:
@@ -75,7 +97,7 @@ class Orchestrator:
         return register
 
     async def run(self, ready: Callable[[], object] | None = None, *, handle_signals: bool = True) -> None:
-        """Work until cancelled, or until SIGTERM: then what is in hand is ended, within `drain` seconds.
+        """Publish the workflows and work until cancelled, or SIGTERM: then end what is in hand within `drain` seconds.
 
         What is left is pending, and another replica takes it over. `ready` is called once, when the groups exist and
         reading starts. Neither a failing Redis nor a failing handler ends it. Raises UsageError when it runs already.
@@ -106,7 +128,13 @@ class Orchestrator:
                 ready()
 
         consumer = Consumer(group, lambda: connections.reader(self._settings.redis_url, self._settings), lanes)
-        read = asyncio.create_task(_keep("the consumer", lambda: consumer.run(started)))
+
+        async def read_on() -> None:
+            # What is read next may need the definitions.
+            await self._kernel.workflows.publish(self._workflows)
+            await consumer.run(started)
+
+        read = asyncio.create_task(_keep("the consumer", read_on))
         upkeep = [
             asyncio.create_task(_keep("the takeover", takeover.run, reading)),
             asyncio.create_task(_keep("the sweeper", sweeper.run)),
@@ -129,6 +157,12 @@ class Orchestrator:
                 await takeover.give_back()
         except Exception as error:  # noqa: BLE001 - nothing is lost, only time
             _log.debug("could not give entries back: %s", error)
+
+
+def _listed(workflow: Workflow | Workflows | None) -> tuple[Workflow, ...]:
+    if workflow is None:
+        return ()
+    return (workflow,) if isinstance(workflow, Workflow) else tuple(workflow.values())
 
 
 async def _keep(name: str, loop: Callable[[], Awaitable[None]], after: asyncio.Event | None = None) -> None:

@@ -43,16 +43,23 @@ async def worker(options: Namespace, out: Output) -> None:
 
 async def orchestrator(options: Namespace, out: Output) -> None:
     """Run one orchestrator replica until SIGTERM, or Ctrl-C."""
+    from coordinator.domain.workflow import Workflow
     from coordinator.orchestrator import Orchestrator
 
     _prepare(options)
+    workflows = Workflow.from_toml(options.workflow) if options.workflow else None
     configure = _app(options.app) if options.app else None
     # Ctrl-C ends it in the same orderly way.
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, os.kill, os.getpid(), signal.SIGTERM)
     async with connected(options, out) as coord:
-        replica = Orchestrator(coord)
+        own = replica = Orchestrator(coord, workflows)
         if configure is not None:
-            replica = await _configured(configure, replica, options.app)
+            replica = await _configured(configure, own, options.app)
+        if workflows and replica is not own:
+            raise UsageError(
+                f"--workflow: the orchestrator that --app {options.app} made itself would not publish it; give it the "
+                "workflows there, or add handlers to the one that it is given"
+            )
         await replica.run(ready=lambda: _say_ready("orchestrator", {"pid": os.getpid()}, out))
 
 

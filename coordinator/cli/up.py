@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 from coordinator.cli.children import Child, ChildFailed
 from coordinator.client import Coordinator, settings_for
 from coordinator.domain.urls import redact
+from coordinator.domain.workflow import Workflow
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 async def up(options: Namespace, out: Output) -> None:
     """Run all three until Ctrl-C or SIGTERM; ends everything that it started."""
+    if options.workflow:
+        # Said at once, and not by a child that does not start.
+        Workflow.from_toml(options.workflow)
     settings = settings_for(options.redis or os.environ.get("COORDINATOR_REDIS_URL") or "embedded:")
     stopping = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -40,8 +44,9 @@ async def _start(settings: Settings, options: Namespace, stack: AsyncExitStack) 
     if settings.queue_url:
         env["COORDINATOR_QUEUE_URL"] = settings.queue_url
     worker = ["worker", "--agent", options.agent, "--max-sessions", str(options.max_sessions)]
+    orchestrator = ["orchestrator", *(["--workflow", options.workflow] if options.workflow else ())]
     children = []
-    for name, arguments in (("orchestrator", ["orchestrator"]), ("worker", worker)):
+    for name, arguments in (("orchestrator", orchestrator), ("worker", worker)):
         child = await Child.start(name, arguments, env)
         stack.push_async_callback(child.stop)
         children.append(child)

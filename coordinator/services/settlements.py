@@ -18,7 +18,10 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True):
     """What a settlement's script answered."""
 
     verdict: Verdict
-    """OK, STALE, NO_SESSION (both acknowledged), FAILED, DEAD; nothing written: GUARDED, GUARD_LOST, RESETTING, EVALUATE."""
+    """OK, STALE and NO_SESSION (both acknowledged), FAILED, DEAD.
+
+    GUARDED, GUARD_LOST, RESETTING, EVALUATE: nothing was written.
+    """
     detail: str = ""
     """The outcome, what differs, or the number of failures."""
     ms_left: int = 0
@@ -52,12 +55,20 @@ class Settlements:
         self._store = store
 
     async def settle(
-        self, event: AgentReady, entry_id: str, guard_number: int = 0, *, seen: Begun | None = None, step_to: str = ""
+        self,
+        event: AgentReady,
+        entry_id: str,
+        guard_number: int = 0,
+        *,
+        seen: Begun | None = None,
+        step_to: str = "",
+        complaint: str = "",
     ) -> Settled:
         """Settle the turn that `event` names and acknowledge its entry, in one script: OK with the outcome.
 
-        Under a guard, `seen` is what `begin` answered and `step_to` the step that its evaluation goes to. EVALUATE
-        without one: a workflow step is concerned, so begin under a guard; with one: what was seen has changed.
+        Under a guard, `seen` is what `begin` answered and `step_to` the step that its evaluation goes to; `complaint`
+        is for the session's log, when the step could not be evaluated. EVALUATE without a guard: a workflow step is
+        concerned, so begin under one; with a guard: what was seen has changed.
         """
         return _settled(
             await self._store.call(
@@ -69,6 +80,7 @@ class Settlements:
                 seen=f"{seen.evaluates} {seen.cancel}" if seen else "",
                 seen_entry=seen.step_entry if seen else "",
                 next_entry=new_id("n"),
+                complaint=complaint[:2000],
                 **_identity(event),
             )
         )

@@ -27,3 +27,13 @@ class Backoff:
         bound = min(self._most, self._first * float(1 << min(self._failures, 16)))
         self._failures += 1
         return bound * random.uniform(0.1, 1.0)  # noqa: S311 - spreads load, keeps no secret
+
+
+def while_busy(tries: int) -> float:
+    """Seconds until the next try while somebody else is at it: 50 ms, doubling to 1 s."""
+    return min(1.0, 0.05 * (1 << min(tries, 10)))
+
+
+def after_failure(tries: int) -> float:
+    """Seconds until a handler that failed is run again: 200 ms, doubling to 5 s."""
+    return min(5.0, 0.2 * (1 << min(tries, 10)))

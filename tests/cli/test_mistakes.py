@@ -167,5 +167,20 @@ def test_an_app_that_is_none_is_named(run: Run, tmp_path: Path, app: str) -> Non
     assert ran.err.startswith(f"coordinator: UsageError: --app {app}")
 
 
+@pytest.mark.parametrize("command", ["orchestrator", "up"])
+def test_a_workflow_file_that_is_none_is_named(run: Run, tmp_path: Path, command: str) -> None:
+    (tmp_path / "flow.toml").write_text('[workflow.flow]\nstart = "nowhere"\n')
+    ran = run(command, "--workflow", "flow.toml", "--json", cwd=tmp_path)
+    assert (ran.code, ran.out, ran.error["error"]) == (1, "", "WorkflowInvalid")
+
+
+def test_a_workflow_that_would_not_be_published_is_refused(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "flow.toml").write_text('[workflow.flow]\nstart = "a"\n[[workflow.flow.step]]\nname = "a"\n')
+    (tmp_path / "own.py").write_text("def make(given):\n    return type(given)(given._coord)\n")
+    ran = run("orchestrator", "--workflow", "flow.toml", "--app", "own:make", "--json", cwd=tmp_path)
+    assert (ran.code, ran.error["error"]) == (1, "UsageError")
+    assert "--workflow" in ran.error["message"]
+
+
 def test_the_demo_refuses_somebody_elses_server(run: Run) -> None:
     assert run("demo", "--redis", "redis://127.0.0.1:6379/0").code == 1

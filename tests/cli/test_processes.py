@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,19 @@ from coordinator import Coordinator
 from coordinator.store.embedded import EmbeddedServer
 from tests.cli.conftest import Run
 from tests.conftest import Spawn
+
+FLOW = """
+[workflow.chat]
+start = "talk"
+[[workflow.chat.step]]
+name = "talk"
+prompt = "say hello"
+auto_start = true
+on_turn_complete = "next"
+[[workflow.chat.step]]
+name = "end"
+terminal = true
+"""
 
 
 def _lives(pid: int) -> bool:
@@ -64,6 +78,22 @@ async def test_up_names_a_worker_that_cannot_start(run_alone: Run) -> None:
     ran = await asyncio.to_thread(run_alone, "up", "--agent", "no_such:agent", "--redis", "embedded:")
     assert ran.code == 1
     assert ran.err.splitlines()[-1].startswith("coordinator: ChildFailed: worker ended at once: AgentInvalid")
+
+
+async def test_up_runs_a_workflow(spawn: Spawn, run_alone: Run, tmp_path: Path) -> None:
+    (tmp_path / "flow.toml").write_text(FLOW)
+    arguments = ("--workflow", str(tmp_path / "flow.toml"), "--redis", "embedded:")
+    process = await spawn("up", "--json", *arguments, ready='"ready": true')
+    url = json.loads(process.lines[-1])["redis_url"]
+    async with Coordinator.connect(url) as coord:
+        session = coord.session("s")
+        await session.open(workflow="chat")
+        async with asyncio.timeout(20):
+            await session.wait_idle()
+        view = await session.snapshot()
+        assert (view.step, view.turn) == ("end", 1)
+    process.signal(signal.SIGINT)
+    assert await process.ended(20) == 0
 
 
 async def test_up_ends_when_its_worker_dies(spawn: Spawn) -> None:

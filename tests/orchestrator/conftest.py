@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from coordinator.client import Coordinator
+from coordinator.domain.records import Snapshot
+from coordinator.domain.workflow import Step, Workflow
 from coordinator.orchestrator import Orchestrator
 from coordinator.services import Kernel
 from coordinator.settings import Settings
@@ -81,6 +83,22 @@ async def settled(coord: Coordinator, session_id: str, turn: int, timeout: float
     await coord.hints.until(session_id, look, timeout, f"turn {turn} of {session_id} to be settled")
 
 
+def flow(*steps: Step, name: str = "flow") -> Workflow:
+    """A workflow that starts at the first of these steps."""
+    return Workflow(name=name, start=steps[0].name, steps=steps)
+
+
+async def at(coord: Coordinator, session_id: str, step: str, timeout: float = 15) -> Snapshot:
+    """Wait until the session is at this step: nothing of it is unsettled, being entered or being reset."""
+
+    async def look() -> Snapshot | None:
+        view = await coord.kernel.snapshots.read(session_id)
+        still = not (view.entering or view.unsettled_turn or view.reset_pending or view.pending_move)
+        return view if view.step == step and still else None
+
+    return await coord.hints.until(session_id, look, timeout, f"session {session_id} to be at step {step}")
+
+
 async def eventually(look: Callable[[], Awaitable[object]], timeout: float = 15) -> None:
     """Look again until it is true; for what nobody hints."""
     async with asyncio.timeout(timeout):
@@ -93,6 +111,15 @@ async def pending(kernel: Kernel, session_id: str) -> list[dict[str, Any]]:
     events = kernel.store.keys.session(session_id)["events"]
     rows: list[dict[str, Any]] = await kernel.store.redis.xpending_range(events, GROUP, "-", "+", 100)
     return rows
+
+
+async def all_handled(coord: Coordinator, session_id: str) -> bool:
+    """Whether all that is on the session's partition was delivered and acknowledged."""
+    events = coord.kernel.store.keys.session(session_id)["events"]
+    groups = await coord.kernel.store.redis.xinfo_groups(events)
+    newest = await coord.kernel.store.redis.xrevrange(events, count=1)
+    last = groups and newest and groups[0]["last-delivered-id"] == newest[0][0]
+    return bool(last) and not await pending(coord.kernel, session_id)
 
 
 async def counters(kernel: Kernel, session_id: str) -> dict[str, str]:

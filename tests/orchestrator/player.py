@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from coordinator.domain.events import AgentReady, decode
@@ -20,8 +22,8 @@ class Player(msgspec.Struct):
     token: str = ""
     execution_id: str = ""
 
-    async def open(self, policy: SessionPolicy | None = None) -> None:
-        await self.kernel.sessions.open(self.session_id, policy or SessionPolicy())
+    async def open(self, policy: SessionPolicy | None = None, *, workflow: str | None = None) -> None:
+        await self.kernel.sessions.open(self.session_id, policy or SessionPolicy(), workflow=workflow)
 
     async def send(self, text: str) -> None:
         await self.kernel.inbox.send(self.session_id, text)
@@ -43,6 +45,11 @@ class Player(msgspec.Struct):
         assert await self.kernel.turns.output(self.session_id, claim.ownership, 1, "")
         return await self.kernel.turns.finish(self.session_id, claim.ownership, self.token, reason, number=2, text=text)
 
+    async def stopped(self, claim: Claim, reason: str = "cancelled") -> Finish:
+        """End a turn that was stopped before it said anything."""
+        assert claim.ownership is not None
+        return await self.kernel.turns.finish(self.session_id, claim.ownership, self.token, reason, number=1, text="")
+
     async def begin(self, text: str = "work") -> Claim:
         """Send, and open the turn."""
         await self.send(text)
@@ -63,6 +70,22 @@ class Player(msgspec.Struct):
         store = self.kernel.store
         entries = await store.redis.xrange(store.keys.session(self.session_id)["log"])
         return [fields for _, fields in entries if fields["type"] in types]
+
+    async def events(self, *types: str) -> list[tuple[str, dict[str, str]]]:
+        """This session's entries of these types on its partition's stream."""
+        store = self.kernel.store
+        entries = await store.redis.xrange(store.keys.session(self.session_id)["events"])
+        return [
+            (entry_id, fields)
+            for entry_id, fields in entries
+            if fields.get("session_id") == self.session_id and fields.get("type") in types
+        ]
+
+    async def again(self, *entries: tuple[str, dict[Any, Any]]) -> None:
+        """Add these entries to the stream once more."""
+        store = self.kernel.store
+        for _, fields in entries:
+            await store.redis.xadd(store.keys.session(self.session_id)["events"], fields)
 
     async def readies(self) -> list[tuple[str, AgentReady]]:
         """This session's `agent.ready` entries on its partition's stream."""

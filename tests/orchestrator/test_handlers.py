@@ -204,7 +204,10 @@ def test_a_handler_has_to_be_async(coord: Coordinator) -> None:
         orchestrator.on_event("agent.lost")(plain)  # type: ignore[type-var]
 
 
-@pytest.mark.parametrize(("name", "words"), [("agent.ready", "on_turn_complete"), ("agent.gone", "agent.lost")])
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("agent.ready", "on_turn_complete"), ("step.entering", "on_step_entered"), ("agent.gone", "agent.lost")],
+)
 def test_only_events_that_there_are_can_be_handled(coord: Coordinator, name: str, words: str) -> None:
     async def handler(event: object, session: Session) -> None: ...
 

@@ -1,0 +1,151 @@
+"""Settling a turn under its session's guard: what its end means for handlers and for the session's workflow."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from coordinator.domain.errors import GuardLost
+from coordinator.domain.events import AgentReady
+from coordinator.domain.verdicts import Verdict
+from coordinator.domain.workflow import Step, Workflow
+from coordinator.handlers import HandlerError, Handlers, SettledTurn, deadly
+from coordinator.services import Kernel
+from coordinator.services.settlements import Begun
+from coordinator.session import Session
+from coordinator.settings import Settings
+from coordinator.streams.backoff import after_failure, while_busy
+from coordinator.streams.group import Entry
+
+_log = logging.getLogger(__name__)
+
+_BEGINNINGS: Final = 5
+"""How often a turn is evaluated anew at once when what was read has changed meanwhile; later it is tried again."""
+_OVER: Final = frozenset({Verdict.OK, Verdict.STALE, Verdict.NO_SESSION})
+
+
+class _Known(msgspec.Struct, frozen=True, kw_only=True):
+    """What is published of a turn's step: the step, or why there is none; neither when the turn concerns no step."""
+
+    workflow: Workflow | None = None
+    step: Step | None = None
+    complaint: str = ""
+
+
+class Evaluating:
+    """Evaluates `on_turn_complete`, the step's setting and the Python handlers alike, and settles by the result.
+
+    What comes first, a pending move or a question, is decided by the scripts, before and once more at the end.
+    """
+
+    def __init__(self, kernel: Kernel, handlers: Handlers, session: Callable[[str], Session], owner: str) -> None:
+        self._kernel = kernel
+        self._settings: Settings = kernel.store.settings
+        self._handlers = handlers
+        self._session = session
+        self._owner = owner
+
+    async def settle(self, entry: Entry, event: AgentReady, tries: int) -> float | None:
+        """Take the guard and settle the turn: None when that is over, else seconds until the next try."""
+        async with self._kernel.guards.taken(event.session_id, self._owner) as guard:
+            if guard.verdict is Verdict.GUARD_BUSY:
+                return while_busy(tries)
+            if guard.verdict is not Verdict.OK:
+                await self._kernel.settlements.settle(event, entry.id)
+                return None
+            try:
+                return await self._under_guard(entry, event, guard.number, tries)
+            except HandlerError as error:
+                most = self._settings.handler_tries
+                return await self._handlers_failed(entry, event, guard.number, str(error), tries, most=most)
+
+    async def _under_guard(self, entry: Entry, event: AgentReady, number: int, tries: int) -> float | None:
+        settlements, ran = self._kernel.settlements, False
+        for _ in range(_BEGINNINGS):
+            begun = await settlements.begin(event, entry.id, number)
+            if begun.verdict is not Verdict.OK:
+                return None if begun.verdict in {Verdict.STALE, Verdict.NO_SESSION} else while_busy(tries)
+            known = await self._definition(begun)
+            is_complete = _is_completion(begun, known.step)
+            if is_complete and not ran and self._handlers.turn_complete:
+                if error := deadly(entry.deliveries, self._settings.handler_tries):
+                    return await self._handlers_failed(entry, event, number, error, tries, most=0)
+                await self._run_handlers(event, number)
+                ran = True
+                if known.step is not None:
+                    # They may have moved the session, or given the signal that the step asks for.
+                    continue
+            settled = await settlements.settle(
+                event,
+                entry.id,
+                number,
+                seen=begun,
+                step_to=_after(known, begun) if is_complete else "",
+                complaint=known.complaint,
+            )
+            if settled.verdict is not Verdict.EVALUATE:
+                return None if settled.verdict in _OVER else while_busy(tries)
+        return while_busy(tries)
+
+    async def _definition(self, begun: Begun) -> _Known:
+        """Look up what is published of the step that the turn ended in; the scripts keep no definitions."""
+        if begun.evaluates != "evaluate" or not begun.workflow:
+            return _Known()
+        workflow = await self._kernel.workflows.definition(begun.workflow)
+        step = workflow.step(begun.step) if workflow else None
+        if step is None:
+            why = f"as it is published now, has no step {begun.step}" if workflow else "is not published"
+            return _Known(complaint=f"workflow {begun.workflow} {why}; the turn's end moves nothing")
+        return _Known(workflow=workflow, step=step)
+
+    async def _handlers_failed(
+        self, entry: Entry, event: AgentReady, number: int, error: str, tries: int, *, most: int
+    ) -> float | None:
+        failed = await self._kernel.settlements.failed(event, entry.id, number, error, most)
+        if failed.verdict is not Verdict.DEAD:
+            return after_failure(tries)
+        _log.error("turn %d of session %s was given up: %s", event.turn, event.session_id, error)
+        return None
+
+    async def _run_handlers(self, event: AgentReady, number: int) -> None:
+        turn = SettledTurn.of(event)
+        run = asyncio.create_task(self._handlers.settled(turn, self._session(event.session_id)))
+        hold = asyncio.create_task(self._hold(event.session_id, number))
+        try:
+            await asyncio.wait({run, hold}, return_when=asyncio.FIRST_COMPLETED, timeout=self._settings.guard_hold)
+            if run.done():
+                await run
+            elif hold.done():
+                raise GuardLost(f"The guard of session {event.session_id} was lost while handlers ran; they run again.")
+            else:
+                raise HandlerError(f"handlers took longer than {self._settings.guard_hold:g} s together.")
+        finally:
+            for task in (run, hold):
+                task.cancel()
+            await asyncio.gather(run, hold, return_exceptions=True)
+
+    async def _hold(self, session_id: str, number: int) -> None:
+        held = True
+        while held:
+            await asyncio.sleep(self._settings.guard_ttl / 3)
+            held = await self._kernel.guards.extend(session_id, self._owner, number)
+
+
+def _is_completion(begun: Begun, step: Step | None) -> bool:
+    """Whether the turn's end is a completion: of the stops only a person's is, at a step that says so."""
+    if begun.evaluates != "evaluate":
+        return False
+    return not begun.cancel or (begun.cancel == "user" and step is not None and step.cancel_triggers_turn_complete)
+
+
+def _after(known: _Known, begun: Begun) -> str:
+    """Give the step that follows, or "" to stay. A person's stop needs no signal."""
+    if known.workflow is None or known.step is None:
+        return ""
+    if known.step.requires_signal and not begun.signalled and begun.cancel != "user":
+        return ""
+    return known.workflow.after(known.step.name)

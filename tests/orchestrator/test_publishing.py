@@ -1,0 +1,68 @@
+"""A replica makes its workflows the ones that all replicas go by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from coordinator.client import Coordinator
+from coordinator.domain.errors import StoreUnavailable
+from coordinator.domain.workflow import Step, Workflow
+from coordinator.orchestrator import Orchestrator
+from coordinator.services.workflows import Workflows
+from tests.orchestrator.conftest import Replica, flow
+
+FILE = """
+[workflow.one]
+start = "a"
+[[workflow.one.step]]
+name = "a"
+on_turn_complete = "next"
+[[workflow.one.step]]
+name = "b"
+terminal = true
+
+[workflow.two]
+start = "x"
+[[workflow.two.step]]
+name = "x"
+"""
+
+
+async def test_all_workflows_of_a_file_are_published_before_anything_is_read(
+    coord: Coordinator, tmp_path: Path, replica: Replica
+) -> None:
+    (tmp_path / "flow.toml").write_text(FILE)
+    workflows = Workflow.from_toml(tmp_path / "flow.toml")
+    await replica(Orchestrator(coord, workflow=workflows))
+    assert await coord.kernel.workflows.names() == ["one", "two"]
+    assert await coord.kernel.workflows.definition("one") == workflows["one"]
+
+
+async def test_the_one_that_started_last_wins_and_one_without_leaves_all(coord: Coordinator, replica: Replica) -> None:
+    first, second = flow(Step(name="a")), flow(Step(name="b"))
+    await replica(Orchestrator(coord, first))
+    await replica(Orchestrator(coord, second))
+    await replica(Orchestrator(coord, flow(Step(name="z"), name="other")))
+    await replica()
+    assert await coord.kernel.workflows.definition("flow") == second
+    assert await coord.kernel.workflows.names() == ["flow", "other"]
+
+
+async def test_publishing_is_retried(coord: Coordinator, replica: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
+    tries = 0
+    publish = Workflows.publish
+
+    async def refused(self: Workflows, workflows: Iterable[Workflow]) -> None:
+        nonlocal tries
+        tries += 1
+        if tries < 3:
+            raise StoreUnavailable("not now")
+        await publish(self, workflows)
+
+    monkeypatch.setattr(Workflows, "publish", refused)
+    await replica(Orchestrator(coord, flow(Step(name="a"))))
+    assert tries == 3
+    assert await coord.kernel.workflows.names() == ["flow"]
