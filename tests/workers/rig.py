@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
+
 from coordinator.client import Coordinator
 from coordinator.domain.records import LogEntry, SessionPolicy
 from coordinator.services import Kernel
@@ -118,6 +120,27 @@ async def until(claim: Callable[[], Awaitable[bool] | bool], bound: float = BOUN
             await asyncio.sleep(0.01)
 
 
+def replaced(settings: Settings, **changes: Any) -> Settings:
+    """The settings, with some changed."""
+    return msgspec.structs.replace(settings, **changes)
+
+
+async def expire(kernel: Kernel, kind: str, session_id: str) -> None:
+    """Let a session's deadline be over, as a sweeper finds it when nobody has moved it for too long."""
+    store = kernel.store
+    partition = store.keys.partition_of(session_id)
+    deadlines = store.keys.partition(partition)["deadlines"]
+    # A sweep that finds the last one long ago gives grace: this one makes the next count.
+    await kernel.deadlines.sweep(partition)
+    async with asyncio.timeout(BOUND):
+        while True:
+            assert await store.redis.zscore(deadlines, f"{kind}:{session_id}") is not None
+            await store.redis.zadd(deadlines, {f"{kind}:{session_id}": 1})
+            expired = await kernel.deadlines.expire(kind, session_id, "1")
+            if expired.verdict == "OK":
+                return
+
+
 class Puppet:
     """An agent whose parts a test replaces; counts its calls."""
 
@@ -125,9 +148,11 @@ class Puppet:
         self.prompts: list[Prompt] = []
         self.turns: list[Turn] = []
         self.started: list[Execution] = []
+        self.resets = 0
         self.stopped = 0
         self.on_start: Callable[[Execution], Awaitable[None]] | None = None
         self.on_prompt: Callable[[Prompt, Turn], Awaitable[TurnEnd]] | None = None
+        self.on_reset: Callable[[], Awaitable[None]] | None = None
 
     async def start(self, execution: Execution) -> None:
         self.started.append(execution)
@@ -143,7 +168,33 @@ class Puppet:
         return TurnEnd(prompt.ownership)
 
     async def reset(self) -> None:
-        pass
+        self.resets += 1
+        if self.on_reset is not None:
+            await self.on_reset()
 
     async def stop(self) -> None:
         self.stopped += 1
+
+
+def stubborn(ends: asyncio.Event) -> Puppet:
+    """An agent that swallows every cancellation until `ends`."""
+    puppet = Puppet()
+
+    async def prompt(prompt: Prompt, turn: Turn) -> TurnEnd:
+        await turn.accepted()
+        while not ends.is_set():
+            try:
+                await ends.wait()
+            except asyncio.CancelledError:
+                continue
+        return TurnEnd(prompt.ownership)
+
+    puppet.on_prompt = prompt
+    return puppet
+
+
+async def hold(prompt: Prompt, turn: Turn) -> TurnEnd:
+    """An agent that works until it is told to stop, and stops."""
+    await turn.accepted()
+    await turn.cancelled.wait()
+    return TurnEnd(prompt.ownership, "cancelled")
