@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from coordinator.cli.demo_flow import answered_question, step_with_a_reset
 from coordinator.cli.demo_stage import CAPACITY, DemoFailed
 from coordinator.cli.demo_stops import ignored_stop, late_predecessor, stop_with_a_queue, wake_during_a_stop
 from coordinator.domain.verdicts import Verdict
@@ -108,4 +109,6 @@ SCENES: Final[tuple[Callable[[Stage], Awaitable[None]], ...]] = (
     wake_during_a_stop,
     late_predecessor,
     ignored_stop,
+    answered_question,
+    step_with_a_reset,
 )

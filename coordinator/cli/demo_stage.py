@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from coordinator.cli.children import Child
+from coordinator.cli.demo_flow import WORKFLOW
 from coordinator.domain.errors import CoordinatorError
 from coordinator.domain.records import Ownership
 
@@ -56,7 +59,10 @@ class Stage:
         await asyncio.gather(*(child.stop() for child in (*self.workers.values(), *self._others)))
 
     async def _add_orchestrator(self) -> None:
-        self._others.append(await Child.start("the orchestrator", ["orchestrator"], self._env))
+        with tempfile.TemporaryDirectory(prefix="coordinator-demo-") as folder:
+            # It has read the file, and published what is in it, when it says that it is ready.
+            arguments = ["orchestrator", "--workflow", _workflow_file(folder)]
+            self._others.append(await Child.start("the orchestrator", arguments, self._env))
 
     async def add_worker(self, worker_id: str) -> None:
         """Start one more worker process."""
@@ -114,3 +120,9 @@ class Stage:
         if not holds:
             raise DemoFailed(f"this did not hold: {what}")
         self.view.say(what)
+
+
+def _workflow_file(folder: str) -> str:
+    file = Path(folder, "flow.toml")
+    file.write_text(WORKFLOW)
+    return str(file)
