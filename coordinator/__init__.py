@@ -50,7 +50,15 @@ if TYPE_CHECKING:
         WorkflowInvalid,
         WorkflowUnknown,
     )
-    from coordinator.domain.events import AgentBootReady, AgentFailed, AgentLost, AgentReady, AgentStopped
+    from coordinator.domain.events import (
+        AgentBootReady,
+        AgentFailed,
+        AgentLost,
+        AgentReady,
+        AgentStopped,
+        QuestionAsked,
+        StepEntered,
+    )
     from coordinator.domain.records import (
         Inbox,
         InboxEntry,
@@ -60,6 +68,7 @@ if TYPE_CHECKING:
         Snapshot,
         TurnResult,
     )
+    from coordinator.domain.workflow import Step, Workflow, Workflows
     from coordinator.guard import Guard
     from coordinator.handlers import SettledTurn
     from coordinator.inbox import SessionInbox
@@ -100,6 +109,7 @@ __all__ = (
     "OutcomeUnknown",
     "OwnershipError",
     "PredecessorPending",
+    "QuestionAsked",
     "QuestionClosed",
     "Receipt",
     "Reentry",
@@ -117,6 +127,8 @@ __all__ = (
     "SettledTurn",
     "Snapshot",
     "Stats",
+    "Step",
+    "StepEntered",
     "StoreError",
     "StoreMisconfigured",
     "StoreUnavailable",
@@ -128,8 +140,10 @@ __all__ = (
     "UnknownStep",
     "UsageError",
     "WorkerRow",
+    "Workflow",
     "WorkflowInvalid",
     "WorkflowUnknown",
+    "Workflows",
 )
 
 _ELSEWHERE = {
@@ -149,6 +163,8 @@ _ELSEWHERE = {
     **dict.fromkeys(("Inbox", "InboxEntry", "LogEntry", "Receipt"), "domain.records"),
     **dict.fromkeys(("SessionPolicy", "Snapshot", "TurnResult"), "domain.records"),
     **dict.fromkeys(("AgentBootReady", "AgentFailed", "AgentLost", "AgentReady", "AgentStopped"), "domain.events"),
+    **dict.fromkeys(("Step", "Workflow", "Workflows"), "domain.workflow"),
+    **dict.fromkeys(("QuestionAsked", "StepEntered"), "domain.events"),
 }
 
 

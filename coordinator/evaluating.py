@@ -74,7 +74,7 @@ class Evaluating:
             if is_complete and not ran and self._handlers.turn_complete:
                 if error := deadly(entry.deliveries, self._settings.handler_tries):
                     return await self._handlers_failed(entry, event, number, error, tries, most=0)
-                await self._run_handlers(event, number)
+                await self._run_handlers(SettledTurn.of(event, begun.cancel), number)
                 ran = True
                 if known.step is not None:
                     # They may have moved the session, or given the signal that the step asks for.
@@ -111,16 +111,15 @@ class Evaluating:
         _log.error("turn %d of session %s was given up: %s", event.turn, event.session_id, error)
         return None
 
-    async def _run_handlers(self, event: AgentReady, number: int) -> None:
-        turn = SettledTurn.of(event)
-        run = asyncio.create_task(self._handlers.settled(turn, self._session(event.session_id)))
-        hold = asyncio.create_task(self._hold(event.session_id, number))
+    async def _run_handlers(self, turn: SettledTurn, number: int) -> None:
+        run = asyncio.create_task(self._handlers.settled(turn, self._session(turn.session_id)))
+        hold = asyncio.create_task(self._hold(turn.session_id, number))
         try:
             await asyncio.wait({run, hold}, return_when=asyncio.FIRST_COMPLETED, timeout=self._settings.guard_hold)
             if run.done():
                 await run
             elif hold.done():
-                raise GuardLost(f"The guard of session {event.session_id} was lost while handlers ran; they run again.")
+                raise GuardLost(f"The guard of session {turn.session_id} was lost while handlers ran; they run again.")
             else:
                 raise HandlerError(f"handlers took longer than {self._settings.guard_hold:g} s together.")
         finally:

@@ -45,10 +45,7 @@ class SettledTurn(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     """`completed` or `max_tokens`; `cancelled` or `escalated` at a step with `cancel_triggers_turn_complete`."""
     cancel_kind: str
-    """Empty, or `user` for a turn that a person stopped, at such a step; handlers are run for no other stop.
-
-    A stop that came between the turn's end and its settlement is not in it.
-    """
+    """Empty, or `user` for a turn that a person stopped at such a step; handlers are run for no other stop."""
     worker_id: str
     attempt: int
     """1 the first time, one more for every time that the turn's messages were put back in line."""
@@ -61,9 +58,10 @@ class SettledTurn(msgspec.Struct, frozen=True, kw_only=True):
         return self.claim_id
 
     @classmethod
-    def of(cls, event: AgentReady) -> SettledTurn:
-        """The turn that an `agent.ready` names."""
-        return cls(**{name: getattr(event, name) for name in cls.__struct_fields__})
+    def of(cls, event: AgentReady, cancel_kind: str = "") -> SettledTurn:
+        """The turn that an `agent.ready` names, and the stop, perhaps a later one, that it counts as ended by."""
+        same = {name: getattr(event, name) for name in cls.__struct_fields__}
+        return cls(**{**same, "cancel_kind": cancel_kind})
 
 
 TurnHandler: TypeAlias = Callable[[SettledTurn, Session], Awaitable[None]]

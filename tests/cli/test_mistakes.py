@@ -25,7 +25,7 @@ USAGE = [
     ("worker", "--agent", "a:b", "--max-sessions", "0"),
     ("open", "s", "--lost-turns", "maybe"),
     ("ls", "--redis"),
-    ("orchestrator", "--workflow", "flow.toml"),
+    ("orchestrator", "--workflow"),
     ("cancel", "s", "--kind", "replace"),
     ("cancel", "s", "--keep-inbox", "--clear-inbox"),
     ("cancel", "s", "--timeout", "3"),

@@ -94,6 +94,25 @@ async def test_a_step_that_asks_for_it_gets_a_fresh_context_first(
     assert order == ["step.entered", "reset.started", "reset.committed", "step.entered"]
 
 
+async def test_the_replica_that_began_a_reset_is_not_needed_for_its_end(
+    coord: Coordinator, player: Make, replica: Replica
+) -> None:
+    first = await replica(Orchestrator(coord, FLOW))
+    session = player("s")
+    await session.open(workflow="flow")
+    await at(coord, "s", "work")
+    await session.turn()
+    reset_id = await resetting(coord, "s")
+    first.task.cancel()
+    await asyncio.gather(first.task, return_exceptions=True)
+    await coord.kernel.resets.end("s", session.execution_id, reset_id, committed=True)
+    assert (await coord.kernel.snapshots.read("s")).entering
+    await replica()
+    view = await at(coord, "s", "fresh")
+    assert [entry.message_id for entry in view.inbox.next_turn] == [f"entry-{view.step_entry}"]
+    assert len(await session.log("reset.started")) == 1
+
+
 async def test_a_failed_reset_fails_the_entry(coord: Coordinator, player: Make, replica: Replica) -> None:
     """The step keeps its name, its prompt is not sent, and what was sent is parked."""
     await replica(Orchestrator(coord, FLOW))

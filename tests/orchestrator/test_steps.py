@@ -91,6 +91,7 @@ async def test_of_stopped_turns_only_a_persons_is_a_completion_where_the_step_sa
     @orchestrator.on_turn_complete
     async def after(turn: SettledTurn, session: Session) -> None:
         runs.append(turn.reason)
+        assert turn.cancel_kind == "user"
 
     await replica(orchestrator)
     session = player("s")
@@ -164,6 +165,55 @@ async def test_a_handlers_signal_counts_for_the_turn_that_it_is_run_for(
     await session.turn()
     await at(coord, "s", "b")
     assert runs == 1
+
+
+async def test_handlers_that_are_given_up_leave_the_session_at_its_step(
+    coord: Coordinator, player: Make, replica: Replica
+) -> None:
+    orchestrator = Orchestrator(coord, ONWARD)
+    runs = 0
+
+    @orchestrator.on_turn_complete
+    async def after(turn: SettledTurn, session: Session) -> None:
+        nonlocal runs
+        runs += 1
+        if runs <= 3:
+            raise RuntimeError("not yet")
+
+    await replica(orchestrator)
+    session = player("s")
+    await session.open(workflow="flow")
+    await at(coord, "s", "a")
+    await session.turn()
+    await settled(coord, "s", 1)
+    assert (await at(coord, "s", "a")).turn == 1
+    await session.turn()
+    await at(coord, "s", "b")
+    assert runs == 4
+    assert await outcomes(session) == ["failed", "advanced"]
+
+
+async def test_a_persons_stop_while_handlers_run_ends_the_evaluation(
+    coord: Coordinator, player: Make, replica: Replica
+) -> None:
+    """They were run for a completion; by its settlement the turn counts as stopped, and moves nothing."""
+    orchestrator = Orchestrator(coord, ONWARD)
+    runs: list[str] = []
+
+    @orchestrator.on_turn_complete
+    async def after(turn: SettledTurn, session: Session) -> None:
+        runs.append(turn.cancel_kind)
+        await session.cancel()
+
+    await replica(orchestrator)
+    session = player("s")
+    await session.open(workflow="flow")
+    await at(coord, "s", "a")
+    await session.turn()
+    await settled(coord, "s", 1)
+    assert runs == [""]
+    assert await outcomes(session) == ["none"]
+    assert await steps(session) == ["a"]
 
 
 async def test_a_handlers_move_goes_before_the_steps_setting(
