@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from coordinator.domain.errors import OutcomeUnknown, PredecessorPending, UsageError
+from coordinator.domain.errors import OutcomeUnknown, PredecessorPending, StoreUnavailable, UsageError
 from coordinator.domain.ids import check_id, new_id
 from coordinator.domain.verdicts import Verdict
 from coordinator.services import Kernel
@@ -50,7 +50,13 @@ class Dispatching:
             guard_number=guard_number,
             wait=bound,
         )
-        return await self._accepted(message_id, bound, until)
+        try:
+            return await self._accepted(message_id, bound, until)
+        except StoreUnavailable as error:
+            raise OutcomeUnknown(
+                f"prompt {message_id} of session {self._session_id} is in line, and what became of it can't be read "
+                f"({error}); look at the session before it is sent again"
+            ) from error
 
     async def _accepted(self, message_id: str, bound: float, until: float) -> Turn:
         prompt = Dispatch(self._kernel, self._hints, self._session_id, message_id)

@@ -160,11 +160,12 @@ class Display:
         from rich.table import Table
 
         table = Table(expand=True, box=None)
-        for column in ("session", "status", "turn", "generation", "waiting", "worker"):
+        for column in ("session", "status", "turn", "generation", "waiting", "step", "worker"):
             table.add_column(column)
         for row in self._rows:
             style = "green" if row.status == "running" else "dim"
-            cells = (row.session_id, row.status, row.turn, row.generation, row.pending, row.worker_id or "-")
+            at = (row.step or "-", row.worker_id or "-")
+            cells = (row.session_id, row.status, row.turn, row.generation, row.pending, *at)
             table.add_row(*(str(cell) for cell in cells), style=style)
         story = "\n".join(self._story[-max(_STORY, self._console.height - len(self._rows) - _FRAME) :])
         return Group(Panel(table, title="coordinator demo", border_style="cyan"), story)

@@ -131,6 +131,9 @@ def test_the_demo_shows_its_story_and_loses_nothing(run_alone: Run) -> None:
     assert int(counts[3]) >= 1
     assert "ended 'lost'" in ran.out
     assert "answered STALE" in ran.out
+    assert "each step was entered once: implement, check" in ran.out
+    assert "the context was reset" in ran.out
+    assert "asks: which database?" in ran.out
 
 
 def test_the_demo_speaks_json(run_alone: Run) -> None:

@@ -19,6 +19,7 @@ from coordinator import (
     Session,
     SessionClosed,
     SessionUnknown,
+    StoreUnavailable,
     UsageError,
 )
 from coordinator.domain.verdicts import Verdict
@@ -249,3 +250,14 @@ async def test_unknown_and_closed_sessions_are_told(everywhere: Coordinator, ses
     await session.close()
     with pytest.raises(SessionClosed):
         await session.prompt("x")
+
+
+async def test_what_can_not_be_followed_any_more_is_unknown_and_named(
+    session: Session, hand: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def gone(*_: str) -> None:
+        raise StoreUnavailable("no server")
+
+    monkeypatch.setattr(hand.kernel.stops, "withdraw", gone)
+    with pytest.raises(OutcomeUnknown, match="p-1"):
+        await session.prompt("direct", timeout=0.1, message_id="p-1")
