@@ -17,7 +17,7 @@ from coordinator.client import Coordinator
 from coordinator.domain.errors import StoreError, UsageError
 from coordinator.domain.workflow import Workflow, Workflows
 from coordinator.handlers import EventHandler, Handlers, TurnHandler
-from coordinator.settling import Settling
+from coordinator.settling import Settling, lane
 from coordinator.store import connections
 from coordinator.store.failures import translate
 from coordinator.streams.backoff import Backoff
@@ -84,10 +84,11 @@ class Orchestrator:
     def on_event(self, name: str) -> Callable[[_Handler], _Handler]:
         """Register an async function of (event, Session) for one of the events that are listed in `handlers.EVENTS`.
 
-        It is run at least once, without the guard, within `handler_timeout` seconds; it settles nothing, and the
-        session's later events wait for it. A failure is tried again with back-off; after `handler_tries` of them the
-        entry goes to the dead stream and the error to the session's log, and the policy `on_handler_failure` says
-        whether the session is parked. Raises UsageError for another name, or when it is not an async function.
+        It is run at least once, without the guard, within `handler_timeout` seconds; it settles nothing, and only the
+        handlers of the session's later events wait for it. A failure is tried again with back-off; after
+        `handler_tries` of them the entry goes to the dead stream and the error to the session's log, and the policy
+        `on_handler_failure` says whether the session is parked. Raises UsageError for another name, or when it is not
+        an async function.
         """
 
         def register(handler: _Handler) -> _Handler:
@@ -117,7 +118,7 @@ class Orchestrator:
         group = Group(store.redis, streams, self.consumer)
         owner = re.sub(r"[^A-Za-z0-9_.-]", "-", f"orchestrator-{self.consumer}")[:128]
         settling = Settling(self._kernel, group, self._handlers, self._coord.session, owner)
-        lanes = Lanes(settling.handle, _AT_ONCE)
+        lanes = Lanes(settling.handle, _AT_ONCE, lane)
         takeover = Takeover(group, lanes, self._settings.settlement, settling.lost)
         sweeper = Sweeper(self._kernel.deadlines, keys.partitions, self._settings.sweep, takeover.suspect)
         reading = asyncio.Event()

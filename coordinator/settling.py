@@ -13,12 +13,13 @@ from coordinator.domain.ids import is_id
 from coordinator.domain.verdicts import Verdict
 from coordinator.entering import Entering
 from coordinator.evaluating import Evaluating
-from coordinator.handlers import EVALUATED, Handlers
+from coordinator.handlers import EVALUATED, EVENTS, Handlers
 from coordinator.hooks import Hooks
 from coordinator.services import Kernel
 from coordinator.session import Session
 from coordinator.streams.backoff import while_busy
 from coordinator.streams.group import Entry, Group
+from coordinator.streams.lanes import session_of
 
 _log = logging.getLogger(__name__)
 
@@ -35,6 +36,12 @@ _RECORDED: Final = {
 }
 """A ready's fields, and where the record keeps them."""
 _NUMBERS: Final = frozenset({"generation", "turn", "attempt", "at_ms"})
+
+
+def lane(entry: Entry) -> str:
+    """Keep what a session waits for apart from what only hooks are run for: one that fails delays later hooks alone."""
+    is_hooks = entry.fields.get("type") in EVENTS or entry.fields.get("settlement") == "none"
+    return f"{session_of(entry)} hooks" if is_hooks else session_of(entry)
 
 
 class Settling:

@@ -1,4 +1,4 @@
-"""Entries in hand: those of one session one after another, those of many sessions side by side."""
+"""Entries in hand: those of one lane one after another, those of many lanes side by side."""
 
 from __future__ import annotations
 
@@ -21,14 +21,20 @@ MOST_IN_HAND: Final = 4_000
 _QUIET: Final = 1.0
 
 
+def session_of(entry: Entry) -> str:
+    """The lane of an entry's session."""
+    return entry.fields.get("session_id", entry.id)
+
+
 class Lanes:
-    """One lane a session. An entry that has to wait holds up its own lane and takes none of the `slots`.
+    """One lane a session, or as `lane` says. An entry that has to wait holds up its lane and takes none of the `slots`.
 
     `handle` may fail: nothing is acknowledged then, and the entry is tried again with back-off.
     """
 
-    def __init__(self, handle: Handle, slots: int) -> None:
+    def __init__(self, handle: Handle, slots: int, lane: Callable[[Entry], str] = session_of) -> None:
         self._handle = handle
+        self._lane_of = lane
         self._slots = asyncio.Semaphore(slots)
         self._lanes: dict[str, deque[Entry]] = {}
         self._since: dict[tuple[int, str], float] = {}
@@ -46,7 +52,7 @@ class Lanes:
         self._since[key] = time.monotonic()
         if len(self._since) >= MOST_IN_HAND:
             self._has_room.clear()
-        name = entry.fields.get("session_id", entry.id)
+        name = self._lane_of(entry)
         lane = self._lanes.get(name)
         if lane is not None:
             lane.append(entry)

@@ -13,7 +13,7 @@ from coordinator.domain.events import AgentBootReady
 from coordinator.handlers import SettledTurn
 from coordinator.orchestrator import Orchestrator
 from coordinator.session import Session
-from tests.orchestrator.conftest import Replica, counters, pending, settled
+from tests.orchestrator.conftest import Replica, counters, eventually, pending, settled
 from tests.orchestrator.player import Player
 from tests.support.faulty import FaultyStore
 
@@ -192,8 +192,12 @@ async def test_a_failing_event_handler_is_tried_again_and_then_given_up(
     await session.open()
     await session.turn()
     await settled(coord, "s", 1)
+
+    async def given_up() -> bool:
+        return (await counters(coord.kernel, "s")).get("dead") == "1"
+
+    await eventually(given_up)
     dead = await coord.kernel.store.redis.xrange(coord.kernel.store.keys.session("s")["dead"])
     assert runs == 3
     assert [fields["type"] for _, fields in dead] == ["agent.boot_ready"]
-    assert (await counters(coord.kernel, "s"))["dead"] == "1"
     assert await pending(coord.kernel, "s") == []

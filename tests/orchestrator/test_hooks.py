@@ -101,6 +101,31 @@ async def test_a_hook_that_always_fails_is_given_up_visibly(
     assert len(view.inbox.next_turn) == 1
 
 
+async def test_a_hook_that_hangs_holds_up_no_settlement(coord: Coordinator, player: Make, replica: Replica) -> None:
+    """Only the hooks of later events of its session."""
+    orchestrator = Orchestrator(coord, FLOW)
+    seen: list[str] = []
+    go_on = asyncio.Event()
+
+    @orchestrator.on_step_entered
+    async def entered(event: StepEntered, session: Session) -> None:
+        seen.append(event.step)
+        if event.step == "a":
+            await go_on.wait()
+
+    orchestrator._handlers._timeout = 20
+    await replica(orchestrator)
+    session = player("s")
+    await session.open(workflow="flow")
+    await at(coord, "s", "a")
+    await session.turn()
+    await at(coord, "s", "b")
+    assert seen == ["a"]
+    go_on.set()
+    await eventually(lambda: _as_many(seen, 2))
+    assert seen == ["a", "b"]
+
+
 async def test_what_redis_leaves_unanswered_is_no_failure_of_the_hook(
     coord: Coordinator, player: Make, replica: Replica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
