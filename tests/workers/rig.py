@@ -141,6 +141,11 @@ async def expire(kernel: Kernel, kind: str, session_id: str) -> None:
                 return
 
 
+async def asked(deployment: Rig, count: int = 1) -> str:
+    """The id of the newest question of session s, once there are so many."""
+    return (await deployment.until("s", "question.asked", count))[-1].fields["question_id"]
+
+
 class Puppet:
     """An agent whose parts a test replaces; counts its calls."""
 

@@ -1,0 +1,107 @@
+"""Questions whose agents wait no longer: they stay open, and no answer is lost on the way."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from coordinator.domain.errors import SessionBusy
+from coordinator.services.questions import Questions
+from coordinator.settings import Settings
+from tests.workers.rig import Puppet, asked, replaced, rig
+from workers.agents.protocol import Prompt, Turn, TurnEnd
+
+pytestmark = pytest.mark.parametrize("backend_kind", ["bundled"], indirect=True)
+
+
+@pytest.fixture
+def settings_options() -> dict[str, Any]:
+    return {"heartbeat": 0.1, "lease": 0.6, "self_stop": 1.2}
+
+
+async def test_a_wait_of_its_own_ends_and_the_answer_becomes_a_prompt(settings: Settings) -> None:
+    """The turn that waits no longer is stopped for it."""
+    puppet = Puppet()
+
+    async def waits(prompt: Prompt, turn: Turn) -> TurnEnd:
+        if prompt.turn == 1:
+            with pytest.raises(TimeoutError, match="stays open"):
+                await turn.ask("which colour?", timeout=0.2)
+            with pytest.raises(SessionBusy):
+                await turn.ask("and which shape?")
+            await turn.emit("no answer")
+            await turn.cancelled.wait()
+            return TurnEnd(prompt.ownership, "cancelled")
+        return TurnEnd(prompt.ownership)
+
+    puppet.on_prompt = waits
+    async with rig(settings, puppet) as deployment:
+        await deployment.send("s", "one")
+        question_id = await asked(deployment)
+        await deployment.until("s", "output")
+        receipt = await deployment.coord.session("s").answer(question_id, "blue")
+        assert receipt.placement == "latched"
+        assert await deployment.ends("s", 2) == ["cancelled", "completed"]
+    assert [prompt.text for prompt in puppet.prompts] == ["one", "blue"]
+    assert puppet.turns[0].cancel_cause == "silent"
+
+
+async def test_an_answer_that_comes_while_the_agent_leaves_is_its_own(settings: Settings, monkeypatch: Any) -> None:
+    """Having left, it looks once more."""
+    leave = Questions.leave
+
+    async def answered_before(self: Questions, session_id: str, question_id: str) -> None:
+        await deployment.coord.session("s").answer(question_id, "blue")
+        await leave(self, session_id, question_id)
+
+    monkeypatch.setattr(Questions, "leave", answered_before)
+
+    async def agent(prompt: Prompt, turn: Turn) -> None:
+        await turn.emit(await turn.ask("which colour?", timeout=0.2))
+
+    async with rig(replaced(settings, heartbeat=1.0, lease=5.0, self_stop=20.0), agent) as deployment:
+        await deployment.send("s", "one")
+        assert await deployment.ends("s") == ["completed"]
+        assert await deployment.said("s") == "blue"
+
+
+async def test_a_cancelled_wait_leaves_its_question(settings: Settings) -> None:
+    """In the background: its answer is a prompt, too."""
+    puppet = Puppet()
+
+    async def waits(prompt: Prompt, turn: Turn) -> TurnEnd:
+        if prompt.turn == 1:
+            asking = asyncio.create_task(turn.ask("which colour?"))
+            await asked(deployment)
+            asking.cancel()
+            await asyncio.sleep(0.2)
+            await turn.emit("gave it up")
+            await turn.cancelled.wait()
+            return TurnEnd(prompt.ownership, "cancelled")
+        return TurnEnd(prompt.ownership)
+
+    puppet.on_prompt = waits
+    async with rig(settings, puppet) as deployment:
+        await deployment.send("s", "one")
+        await deployment.until("s", "output")
+        receipt = await deployment.coord.session("s").answer(await asked(deployment), "blue")
+        assert receipt.placement == "latched"
+        assert await deployment.ends("s", 2) == ["cancelled", "completed"]
+
+
+async def test_a_worker_that_leaves_ends_the_wait(settings: Settings) -> None:
+    """The question outlives its turn."""
+    puppet = Puppet()
+
+    async def waits(prompt: Prompt, turn: Turn) -> TurnEnd:
+        return TurnEnd(prompt.ownership, error=await turn.ask(prompt.text))
+
+    puppet.on_prompt = waits
+    async with rig(replaced(settings, drain=0.2), puppet) as deployment:
+        await deployment.send("s", "which colour?")
+        question_id = await asked(deployment)
+        await deployment.end()
+        assert await deployment.ends("s") == ["interrupted"]
+        assert (await deployment.coord.session("s").snapshot()).question == question_id
