@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 
 import pytest
 
-from coordinator.domain.errors import NotAvailable
+from coordinator.domain.errors import QuestionClosed, UnknownStep
 from coordinator.domain.records import Message, Ownership
 from tests.workers.rig import until
 from workers.agents.gates import Gates
@@ -27,6 +26,8 @@ class PaperTurn:
         self.said: list[str] = []
         self.steering: list[str] = []
         self.reported: list[TurnEnd] = []
+        self.asked_for: list[str] = []
+        self.closes = False
 
     async def emit(self, text: str) -> None:
         self.said.append(text)
@@ -39,8 +40,20 @@ class PaperTurn:
         self.reported.append(end)
         return False
 
-    def ask(self, question: str) -> Awaitable[str]:
-        raise NotAvailable("not in this test" if question else "")
+    async def ask(self, question: str) -> str:
+        if self.closes:
+            self.cancelled.set()
+        if self.cancelled.is_set() or question == "nobody":
+            raise QuestionClosed("it has expired")
+        return question.upper()
+
+    async def move(self, step: str) -> None:
+        if step == "nowhere":
+            raise UnknownStep("there is no such step")
+        self.asked_for.append(step)
+
+    async def signal(self) -> None:
+        self.asked_for.append("signal")
 
 
 class PaperGates(Gates):
@@ -81,7 +94,16 @@ async def play(text: str, turn: PaperTurn | None = None) -> tuple[TurnEnd, str]:
         ("step on it", "echo: step on it"),
         ("exit stage left", "echo: exit stage left"),
         ("Say x", "echo: Say x"),
-        ("ask why", "ask is not available yet: not in this test"),
+        ("ask why", "answer: WHY"),
+        ("say a\nask why\nsay b", "aanswer: WHY\nb"),
+        ("ask", "echo: ask"),
+        ("ask nobody\nsay b", "no answer: it has expired\nb"),
+        ("move review\nsignal", ""),
+        ("move nowhere", "move failed: there is no such step"),
+        ("move it along", "echo: move it along"),
+        ("signal left", "echo: signal left"),
+        ("context", "context: turn 1 of nothing"),
+        ("context free", "echo: context free"),
     ],
 )
 async def test_each_line_streams_what_it_is_to_stream(text: str, said: str) -> None:
@@ -137,6 +159,26 @@ async def test_a_cancel_between_lines_ends_the_turn() -> None:
     turn = PaperTurn()
     turn.cancelled.set()
     assert await play("say a", turn) == (TurnEnd(OWNERSHIP, "cancelled"), "")
+
+
+async def test_a_stop_while_it_asks_ends_the_turn() -> None:
+    """And one that ignores stops goes on without an answer."""
+    turn = PaperTurn()
+    turn.closes = True
+    assert await play("ask why\nsay more", turn) == (TurnEnd(OWNERSHIP, "cancelled"), "")
+    turn = PaperTurn()
+    turn.closes = True
+    assert await play("ignore-cancel\nask why\nsay more", turn) == (
+        TurnEnd(OWNERSHIP),
+        "no answer: it has expired\nmore",
+    )
+
+
+async def test_moves_and_signals_are_asked_for() -> None:
+    """In their order."""
+    turn = PaperTurn()
+    await play("move review\nsignal", turn)
+    assert turn.asked_for == ["review", "signal"]
 
 
 async def test_ignore_cancel_goes_on_to_the_end() -> None:

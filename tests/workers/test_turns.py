@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from coordinator.domain.errors import NotAvailable, Reentry
+from coordinator.domain.errors import Reentry
 from coordinator.domain.records import Ownership, SessionPolicy
 from coordinator.settings import Settings
 from tests.workers.rig import BOUND, SELF_SETTLED, Puppet, Rig, rig, until
@@ -195,10 +195,6 @@ async def test_a_turn_can_send_to_its_session_but_not_wait_for_it(settings: Sett
             await turn.session.send("second")
             with pytest.raises(Reentry):
                 await turn.session.wait_idle(1)
-            with pytest.raises(NotAvailable):
-                await turn.move("step")
-            with pytest.raises(NotAvailable):
-                await turn.signal()
 
             async def outlives() -> None:
                 await over.wait()

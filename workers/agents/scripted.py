@@ -45,6 +45,7 @@ class ScriptedAgent:
         self._gates = gates
         self._execution: Execution | None = None
         self._context = ""
+        """Empty before the start: nothing to resume from then."""
         self._turns = 0
         self._resets = 0
 
@@ -61,7 +62,7 @@ class ScriptedAgent:
     async def prompt(self, prompt: Prompt, turn: Turn) -> TurnEnd:
         """Run the prompt's lines, in order."""
         self._turns += 1
-        end = await Script(prompt, turn, self._gates, f"turn {self._turns} of {self._context}").run()
+        end = await Script(prompt, turn, self._gates, f"turn {self._turns} of {self._context or 'nothing'}").run()
         return msgspec.structs.replace(end, resume_token=self._token()) if self._context else end
 
     async def reset(self) -> None:
