@@ -221,6 +221,25 @@ def workflow(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workflow", metavar="FILE", help="workflows (TOML) that all replicas use from now on")
 
 
+def workflow_action(parser: argparse.ArgumentParser) -> None:
+    """Take a file to check, or a session."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=type(parser))
+    check = actions.add_parser(
+        "check",
+        help="look a file of workflows through, without Redis",
+        description="List the steps of a file of workflows, or say line by line what is wrong in it, with exit code 1.",
+    )
+    check.add_argument("file", metavar="FILE", help="workflows (TOML)")
+    show = actions.add_parser(
+        "show",
+        help="show where a session stands in its workflow",
+        description="Show the step that a session is at, what is pending, and all steps as they are published.",
+    )
+    session(show)
+    common(check)
+    common(show)
+
+
 def orchestrator(parser: argparse.ArgumentParser) -> None:
     """Take an app and workflows."""
     child(parser)

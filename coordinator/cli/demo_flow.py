@@ -17,6 +17,8 @@ start = "implement"
 name = "implement"
 prompt = "ask which database?\\ncontext"
 auto_start = true
+on_turn_complete = "next"
+requires_signal = true
 
 [[workflow.demo.step]]
 name = "check"

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from coordinator.cli.output import Output
+    from coordinator.domain.records import Snapshot
     from coordinator.explaining import Explanation
 
 
@@ -81,11 +82,15 @@ def _question(found: Explanation) -> str:
     return f"{found.question} of turn {found.question_turn}: {found.question_text}" if found.question else "none"
 
 
+def entry_state(seen: Snapshot | Explanation) -> str:
+    """Say how far a session has got with the entry into its step."""
+    return "being entered" if seen.entering else "not entered" if seen.step_failed else "entered"
+
+
 def _workflow(found: Explanation) -> str:
     if not found.workflow:
         return "none"
-    state = "being entered" if found.entering else "not entered" if found.step_failed else "entered"
-    told = [f"{found.workflow}, step {found.step} ({state})"]
+    told = [f"{found.workflow}, step {found.step} ({entry_state(found)})"]
     if found.signalled:
         told.append("signalled")
     if found.pending_move:

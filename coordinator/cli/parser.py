@@ -61,6 +61,11 @@ COMMANDS: Final[dict[str, tuple[str, str, Callable[[argparse.ArgumentParser], No
     "reset": ("coordinator.cli.flowing:reset", "give a session's agent a fresh context", arguments.reset),
     "move": ("coordinator.cli.flowing:move", "move a session to another step of its workflow", arguments.move),
     "signal": ("coordinator.cli.flowing:signal", "let a turn's end leave a step that waits for it", arguments.session),
+    "workflow": (
+        "coordinator.cli.workflow:workflow",
+        "check a file of workflows, or show where a session stands in its own",
+        arguments.workflow_action,
+    ),
     "answer": ("coordinator.cli.flowing:answer", "answer a question that a turn asked", arguments.answer),
     "close": ("coordinator.cli.messages:close", "close a session; what is open is stopped", arguments.session),
     "wait": ("coordinator.cli.messages:wait", "wait until a session is idle and settled, or closed", arguments.wait),
