@@ -16,6 +16,7 @@ from coordinator.services.workflows import Workflows
 from coordinator.settings import Settings
 from tests.workers.rig import BOUND, Puppet, Rig, rig, until
 from workers.agents.protocol import Prompt, Turn, TurnEnd
+from workers.driver import LOOK_AGAIN
 
 pytestmark = pytest.mark.parametrize("backend_kind", ["bundled"], indirect=True)
 
@@ -43,6 +44,25 @@ async def flowing(settings: Settings, puppet: Puppet) -> AsyncIterator[Rig]:
         finally:
             orchestrating.cancel()
             await asyncio.wait({orchestrating})
+
+
+async def test_no_turn_opens_while_a_step_is_entered(settings: Settings) -> None:
+    """The driver waits with its claim, and is told when the entry is over; its prompt goes first."""
+    puppet = Puppet()
+    async with rig(settings, puppet) as deployment:
+        session, kernel = deployment.coord.session("s"), deployment.kernel
+        await kernel.workflows.publish([FLOW])
+        await session.open(workflow="flow")
+        await session.send("one")
+        await deployment.until("s", "agent.boot_ready")
+        await asyncio.sleep(0.2)
+        view = await session.snapshot()
+        assert (view.waiting_for, puppet.prompts) == ("entry", [])
+        began = asyncio.get_running_loop().time()
+        assert await kernel.workflows.enter_end("s", view.entering, "0-1", body="draft")
+        assert await deployment.ends("s") == ["completed"]
+        assert asyncio.get_running_loop().time() - began < LOOK_AGAIN / 2
+    assert puppet.prompts[0].text == "draft"
 
 
 @pytest.mark.parametrize("through", ["turn", "session"])
