@@ -116,6 +116,21 @@ async def test_what_is_stopped_and_replaced_comes_out_as_told(spawn: Spawn, tmp_
     assert len(promised(program)) == 2
 
 
+async def test_the_workflow_is_right_and_walked_as_told(spawn: Spawn, tmp_path: Path) -> None:
+    url = f"embedded:{tmp_path}/data"
+    flow, program = blocks("Workflows, prompts, resets, questions")
+    assert (flow.language, program.language) == ("toml", "python")
+    (tmp_path / "flow.toml").write_text(flow.text)
+    (tmp_path / "program.py").write_text(program.text)
+    await run("coordinator", "workflow", "check", "flow.toml", url=url, cwd=tmp_path)
+    await spawn(
+        "up", "--workflow", str(tmp_path / "flow.toml"), env={"COORDINATOR_REDIS_URL": url}, ready="up, until Ctrl-C"
+    )
+    told = await run(sys.executable, "program.py", url=url, cwd=tmp_path)
+    assert told.splitlines() == promised(program)
+    assert len(promised(program)) == 3
+
+
 @pytest.fixture
 def modules(tmp_path: Path) -> dict[str, str]:
     """The modules of the section on agents, written down; gives the command lines that they name, by module."""
@@ -137,6 +152,8 @@ async def test_the_agent_and_the_handlers_work(
         await spawn(*shlex.split(command), env=env)
     told = await run("coordinator", "send", "task-50", "one two", "--wait", url=server.url, cwd=tmp_path)
     assert told.split("\n")[:2] == ["1 one", "2 two"]
+    told = await run("coordinator", "send", "task-51", "guess", "--wait", url=server.url, cwd=tmp_path)
+    assert told.splitlines() == ["1 guess", "7"]
     async with Coordinator.connect(server.url) as coord:
         session = coord.session("task-50")
         await seen(session, "output", turn="2", text="3 thanks\n")
