@@ -70,19 +70,12 @@ class Entering:
         return None
 
     async def _step(self, event: StepEntering) -> Step:
-        workflow = await self._kernel.workflows.definition(event.workflow)
-        if workflow is None:
+        known = await self._kernel.workflows.published(event.workflow, event.step)
+        if known.step is None:
             raise EntryFailed(
-                f"workflow {event.workflow} is not published: start an orchestrator with its file, then move the "
-                "session again"
+                f"{known.missing}: start an orchestrator with the right file, then move the session again"
             )
-        step = workflow.step(event.step)
-        if step is None:
-            raise EntryFailed(
-                f"workflow {event.workflow}, as it is published now, has no step {event.step}: move the session to "
-                "another step, or start an orchestrator with the right file"
-            )
-        return step
+        return known.step
 
     async def _reset(self, event: StepEntering) -> Literal["busy", "running", "committed"]:
         try:

@@ -7,15 +7,14 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-import msgspec
-
 from coordinator.domain.errors import GuardLost
 from coordinator.domain.events import AgentReady
 from coordinator.domain.verdicts import Verdict
-from coordinator.domain.workflow import Step, Workflow
+from coordinator.domain.workflow import Step
 from coordinator.handlers import HandlerError, Handlers, SettledTurn, deadly
 from coordinator.services import Kernel
 from coordinator.services.settlements import Begun
+from coordinator.services.workflows import Published
 from coordinator.session import Session
 from coordinator.settings import Settings
 from coordinator.streams.backoff import after_failure, while_busy
@@ -25,15 +24,8 @@ _log = logging.getLogger(__name__)
 
 _BEGINNINGS: Final = 5
 """How often a turn is evaluated anew at once when what was read has changed meanwhile; later it is tried again."""
+_STAYS: Final = "the turn's end moves nothing"
 _OVER: Final = frozenset({Verdict.OK, Verdict.STALE, Verdict.NO_SESSION})
-
-
-class _Known(msgspec.Struct, frozen=True, kw_only=True):
-    """What is published of a turn's step: the step, or why there is none; neither when the turn concerns no step."""
-
-    workflow: Workflow | None = None
-    step: Step | None = None
-    complaint: str = ""
 
 
 class Evaluating:
@@ -69,7 +61,7 @@ class Evaluating:
             begun = await settlements.begin(event, entry.id, number)
             if begun.verdict is not Verdict.OK:
                 return None if begun.verdict in {Verdict.STALE, Verdict.NO_SESSION} else while_busy(tries)
-            known = await self._definition(begun)
+            known = await self._published(begun)
             is_complete = _is_completion(begun, known.step)
             if is_complete and not ran and self._handlers.turn_complete:
                 if error := deadly(entry.deliveries, self._settings.handler_tries):
@@ -79,28 +71,19 @@ class Evaluating:
                 if known.step is not None:
                     # They may have moved the session, or given the signal that the step asks for.
                     continue
+            target, complaint = _decision(known, begun) if is_complete else ("", known.missing)
             settled = await settlements.settle(
-                event,
-                entry.id,
-                number,
-                seen=begun,
-                step_to=_after(known, begun) if is_complete else "",
-                complaint=known.complaint,
+                event, entry.id, number, seen=begun, step_to=target, complaint=complaint and f"{complaint}; {_STAYS}"
             )
             if settled.verdict is not Verdict.EVALUATE:
                 return None if settled.verdict in _OVER else while_busy(tries)
         return while_busy(tries)
 
-    async def _definition(self, begun: Begun) -> _Known:
-        """Look up what is published of the step that the turn ended in; the scripts keep no definitions."""
+    async def _published(self, begun: Begun) -> Published:
+        """Look up the step that the turn ended in, if its end concerns one; the scripts keep no definitions."""
         if begun.evaluates != "evaluate" or not begun.workflow:
-            return _Known()
-        workflow = await self._kernel.workflows.definition(begun.workflow)
-        step = workflow.step(begun.step) if workflow else None
-        if step is None:
-            why = f"as it is published now, has no step {begun.step}" if workflow else "is not published"
-            return _Known(complaint=f"workflow {begun.workflow} {why}; the turn's end moves nothing")
-        return _Known(workflow=workflow, step=step)
+            return Published()
+        return await self._kernel.workflows.published(begun.workflow, begun.step)
 
     async def _handlers_failed(
         self, entry: Entry, event: AgentReady, number: int, error: str, tries: int, *, most: int
@@ -141,10 +124,13 @@ def _is_completion(begun: Begun, step: Step | None) -> bool:
     return not begun.cancel or (begun.cancel == "user" and step is not None and step.cancel_triggers_turn_complete)
 
 
-def _after(known: _Known, begun: Begun) -> str:
-    """Give the step that follows, or "" to stay. A person's stop needs no signal."""
+def _decision(known: Published, begun: Begun) -> tuple[str, str]:
+    """Give the step that follows, or "" to stay, and what is wrong. A person's stop needs no signal."""
     if known.workflow is None or known.step is None:
-        return ""
+        return "", known.missing
     if known.step.requires_signal and not begun.signalled and begun.cancel != "user":
-        return ""
-    return known.workflow.after(known.step.name)
+        return "", ""
+    target = known.workflow.after(known.step.name)
+    if target and known.workflow.step(target) is None:
+        return "", f"step {begun.step} of workflow {begun.workflow} leads to {target}, which is no step"
+    return target, ""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, cast
 
-from coordinator.domain.errors import UnknownStep, WorkflowUnknown
+import msgspec
+
+from coordinator.domain.errors import UnknownStep, WorkflowInvalid, WorkflowUnknown
 from coordinator.domain.ids import check_id, new_id
 from coordinator.domain.verdicts import Verdict
-from coordinator.domain.workflow import Workflow
+from coordinator.domain.workflow import Step, Workflow
 from coordinator.services.answers import refusal
 from coordinator.services.receipts import digest
 
@@ -16,6 +18,15 @@ if TYPE_CHECKING:
 
     from coordinator.store.queue import Placements
     from coordinator.store.store import Store
+
+
+class Published(msgspec.Struct, frozen=True, kw_only=True):
+    """What is published of one step."""
+
+    workflow: Workflow | None = None
+    step: Step | None = None
+    missing: str = ""
+    """Why there is no step: the beginning of a sentence."""
 
 
 class Workflows:
@@ -35,9 +46,22 @@ class Workflows:
         return await self._store.field_names(self._store.keys.workflows)
 
     async def definition(self, name: str) -> Workflow | None:
-        """The published definition, or None."""
+        """The published definition, or None. Raises WorkflowInvalid when it can't be read, and StoreUnavailable."""
         (found,) = await self._store.fields(self._store.keys.workflows, name)
         return Workflow.from_json(found) if found is not None else None
+
+    async def published(self, name: str, step: str) -> Published:
+        """Look a step up in the published definition; one that is missing is no error here. Raises StoreUnavailable."""
+        try:
+            workflow = await self.definition(name)
+        except WorkflowInvalid:
+            return Published(missing=f"workflow {name}, as it is published now, can't be read")
+        if workflow is None:
+            return Published(missing=f"workflow {name} is not published")
+        found = workflow.step(step)
+        if found is None:
+            return Published(missing=f"workflow {name}, as it is published now, has no step {step}")
+        return Published(workflow=workflow, step=found)
 
     async def move(
         self,

@@ -346,24 +346,31 @@ async def test_all_replicas_go_by_what_was_published_last(coord: Coordinator, pl
     await asyncio.gather(*map(work, sessions))
 
 
-@pytest.mark.parametrize("published", [True, False])
-async def test_a_step_that_is_not_published_any_more_keeps_its_session(
-    coord: Coordinator, player: Make, replica: Replica, published: bool
+@pytest.mark.parametrize(
+    ("definition", "words"),
+    [
+        (None, "is not published"),
+        ("{", "can't be read"),
+        (flow(Step(name="z")).to_json(), "has no step a"),
+        (flow(Step(name="a", on_turn_complete="y")).to_json(), "leads to y, which is no step"),
+    ],
+)
+async def test_where_the_definition_leads_nowhere_the_session_stays(
+    coord: Coordinator, player: Make, replica: Replica, definition: str | None, words: str
 ) -> None:
-    """Visibly; the session goes on taking messages."""
+    """Visibly; it goes on taking messages."""
     await replica(Orchestrator(coord, ONWARD))
     session = player("s")
     await session.open(workflow="flow")
     await at(coord, "s", "a")
-    redis = coord.kernel.store.redis
-    await redis.delete(coord.kernel.store.keys.workflows)
-    if published:
-        await coord.kernel.workflows.publish([flow(Step(name="z"))])
+    redis, key = coord.kernel.store.redis, coord.kernel.store.keys.workflows
+    await redis.delete(key)
+    if definition:
+        await redis.hset(key, "flow", definition)  # type: ignore[misc]
     for number in (1, 2):
         await session.turn()
         await settled(coord, "s", number)
     assert await outcomes(session) == ["stayed", "stayed"]
-    words = "has no step" if published else "is not published"
     errors = await session.log("error")
     assert [(entry["where"], entry["turn"]) for entry in errors] == [("workflow", "1"), ("workflow", "2")]
     assert all(words in entry["message"] for entry in errors)
