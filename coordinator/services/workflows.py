@@ -37,9 +37,15 @@ class Workflows:
         self._placements = placements
 
     async def publish(self, workflows: Iterable[Workflow]) -> None:
-        """Make these the definitions that every replica goes by from now on. Raises StoreUnavailable."""
+        """Make these the definitions that every replica goes by from now on. Raises StoreUnavailable.
+
+        What is published already is not written, so that a replica can start again on a full server.
+        """
+        key = self._store.keys.workflows
         for workflow in workflows:
-            await self._store.put(self._store.keys.workflows, workflow.name, workflow.to_json())
+            (found,) = await self._store.fields(key, workflow.name)
+            if found != workflow.to_json():
+                await self._store.put(key, workflow.name, workflow.to_json())
 
     async def names(self) -> list[str]:
         """The published workflows, sorted."""

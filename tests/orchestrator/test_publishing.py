@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,8 @@ from coordinator.domain.errors import StoreUnavailable
 from coordinator.domain.workflow import Step, Workflow
 from coordinator.orchestrator import Orchestrator
 from coordinator.services.workflows import Workflows
-from tests.orchestrator.conftest import Replica, flow
+from tests.orchestrator.conftest import Replica, at, eventually, flow, stop
+from tests.orchestrator.player import Player
 
 FILE = """
 [workflow.one]
@@ -66,3 +67,26 @@ async def test_publishing_is_retried(coord: Coordinator, replica: Replica, monke
     await replica(Orchestrator(coord, flow(Step(name="a"))))
     assert tries == 3
     assert await coord.kernel.workflows.names() == ["flow"]
+
+
+async def test_a_replica_starts_again_and_settles_on_a_full_server(
+    coord: Coordinator, player: Callable[[str], Player], replica: Replica
+) -> None:
+    """What is published already and the groups that are there are not written again, which would be refused."""
+    workflow, redis = flow(Step(name="a", on_turn_complete="next"), Step(name="b")), coord.kernel.store.redis
+    first = await replica(Orchestrator(coord, workflow))
+    session = player("s")
+    await session.open(workflow="flow")
+    await at(coord, "s", "a")
+    await stop(first.task)
+    await session.turn()
+
+    async def entered() -> bool:
+        return [entry["step"] for entry in await session.log("step.entered")] == ["a", "b"]
+
+    await redis.config_set("maxmemory", 1)
+    try:
+        await replica(Orchestrator(coord, workflow))
+        await eventually(entered)
+    finally:
+        await redis.config_set("maxmemory", 0)
