@@ -77,10 +77,11 @@ def send(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--wake", action=argparse.BooleanOptionalAction, default=True, help="start an idle session")
     parser.add_argument("--on-busy", choices=["enqueue", "steer", "replace", "reject"], default="enqueue")
     parser.add_argument("--sender", default="", metavar="NAME", help="shown in the inbox")
-    _awaited(parser)
+    awaited(parser)
 
 
-def _awaited(parser: argparse.ArgumentParser) -> None:
+def awaited(parser: argparse.ArgumentParser) -> None:
+    """Take a wait for the turn's end."""
     parser.add_argument("--wait", action="store_true", help="wait for the turn's end and print its text")
     timeout(parser, "the longest wait with --wait")
 
@@ -114,7 +115,7 @@ def replace(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--message-id", metavar="ID", help="your own id: a repeat changes nothing for 24 h")
     parser.add_argument("--sender", default="", metavar="NAME", help="shown in the inbox")
     _expected(parser, "turn", "generation")
-    _awaited(parser)
+    awaited(parser)
 
 
 def interrupt(parser: argparse.ArgumentParser) -> None:
@@ -122,38 +123,6 @@ def interrupt(parser: argparse.ArgumentParser) -> None:
     text(parser)
     parser.add_argument("--sender", default="", metavar="NAME", help="shown in the inbox")
     _expected(parser, "generation")
-
-
-def prompt(parser: argparse.ArgumentParser) -> None:
-    """Take a session, a text, and how long its acceptance may take."""
-    text(parser)
-    parser.add_argument("--sender", default="", metavar="NAME", help="shown in the inbox")
-    timeout(parser, "the longest wait for the acceptance (default: the setting ACCEPTANCE, 30)")
-
-
-def reset(parser: argparse.ArgumentParser) -> None:
-    """Take a session and a longest wait."""
-    session(parser)
-    timeout(parser, "give up waiting after so long, with exit code 1; the reset goes on")
-    parser.add_argument("--operation-id", metavar="ID", help="your own id: a repeat joins the reset of that id")
-
-
-def move(parser: argparse.ArgumentParser) -> None:
-    """Take a session and a step."""
-    session(parser)
-    parser.add_argument("step", metavar="STEP", help="a step of the session's workflow")
-    parser.add_argument("--defer", action="store_true", help="let the running turn end before")
-    parser.add_argument("--operation-id", metavar="ID", help="your own id: a repeat gets the first answer for 24 h")
-
-
-def answer(parser: argparse.ArgumentParser) -> None:
-    """Take a question and its answer."""
-    session(parser)
-    parser.add_argument("question_id", metavar="QUESTION", help="the question's id, as `show` and `explain` tell it")
-    parser.add_argument("text", metavar="TEXT", help=MESSAGE)
-    parser.add_argument("--message-id", metavar="ID", help="your own id: sending it again changes nothing for 24 h")
-    parser.add_argument("--sender", default="", metavar="NAME", help="shown in the inbox")
-    _awaited(parser)
 
 
 def inbox(parser: argparse.ArgumentParser) -> None:

@@ -7,7 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from coordinator.cli import arguments
+from coordinator.cli import arguments, flow_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,20 +53,20 @@ COMMANDS: Final[dict[str, tuple[str, str, Callable[[argparse.ArgumentParser], No
     "prompt": (
         "coordinator.cli.flowing:prompt",
         "put a prompt first in line, and return when an agent has accepted it",
-        arguments.prompt,
+        flow_arguments.prompt,
     ),
     "cancel": ("coordinator.cli.stopping:cancel", "stop what runs in a session", arguments.cancel),
     "replace": ("coordinator.cli.stopping:replace", "stop what runs and send this instead", arguments.replace),
     "interrupt": ("coordinator.cli.stopping:interrupt", "stop what runs for a parent's message", arguments.interrupt),
-    "reset": ("coordinator.cli.flowing:reset", "give a session's agent a fresh context", arguments.reset),
-    "move": ("coordinator.cli.flowing:move", "move a session to another step of its workflow", arguments.move),
+    "reset": ("coordinator.cli.flowing:reset", "give a session's agent a fresh context", flow_arguments.reset),
+    "move": ("coordinator.cli.flowing:move", "move a session to another step of its workflow", flow_arguments.move),
     "signal": ("coordinator.cli.flowing:signal", "let a turn's end leave a step that waits for it", arguments.session),
     "workflow": (
         "coordinator.cli.workflow:workflow",
         "check a file of workflows, or show where a session stands in its own",
         arguments.workflow_action,
     ),
-    "answer": ("coordinator.cli.flowing:answer", "answer a question that a turn asked", arguments.answer),
+    "answer": ("coordinator.cli.flowing:answer", "answer a question that a turn asked", flow_arguments.answer),
     "close": ("coordinator.cli.messages:close", "close a session; what is open is stopped", arguments.session),
     "wait": ("coordinator.cli.messages:wait", "wait until a session is idle and settled, or closed", arguments.wait),
     "show": ("coordinator.cli.inspection:show", "show a session's whole record", arguments.session),

@@ -6,11 +6,13 @@ import asyncio
 from pathlib import Path
 
 import pytest
+import redis
 
-from coordinator import Coordinator
+from coordinator import Coordinator, Settings
 from coordinator.cli import main
 from coordinator.domain.records import LogEntry
 from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.keys import Keys
 from tests.cli.conftest import Ran, Run
 from tests.conftest import Spawn
 
@@ -94,6 +96,23 @@ def test_without_workers_each_says_what_is_so(run: Run) -> None:
     assert run("signal", "t").err.startswith("coordinator: UnknownStep: ")
     assert run("answer", "t", "q-1", "x").err.startswith("coordinator: QuestionClosed: ")
     assert "last reset committed (r-1)" in run("explain", "t").out
+
+
+def test_doctor_finds_what_nothing_will_end(run: Run, server: EmbeddedServer) -> None:
+    keys, record = Keys("coord", Settings().partitions), redis.Redis.from_url(server.url)
+    for name, field in (
+        ("resetting", "reset_id"),
+        ("entering", "entering"),
+        ("asking", "question_id"),
+        ("well", "step"),
+    ):
+        run("open", name)
+        record.hset(keys.session(name)["session"], field, "x-1")
+    record.close()
+    found = {one["name"]: one for one in run("doctor", "--json").objects}
+    assert found["sessions"]["found"] == "3 are busy without a deadline: asking, entering, resetting"
+    states = {row[0]: row[1] for row in map(str.split, run("ls").out.splitlines()[1:])}
+    assert states == {"resetting": "resetting", "entering": "entering", "asking": "asking", "well": "idle"}
 
 
 async def test_a_prompt_returns_at_acceptance_and_names_its_turn(
