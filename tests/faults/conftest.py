@@ -48,9 +48,10 @@ class Fleet:
         options = ("--agent", agent, "--worker-id", worker_id, "--max-sessions", str(max_sessions))
         return await self._spawn("worker", *options, env=env)
 
-    async def replica(self, *, url: str | None = None) -> Process:
-        """Start a replica."""
-        return await self._spawn("orchestrator", env=self.env(url))
+    async def replica(self, *, url: str | None = None, workflow: str = "") -> Process:
+        """Start a replica, which publishes the workflow file that it is given."""
+        options = ("--workflow", workflow) if workflow else ()
+        return await self._spawn("orchestrator", *options, env=self.env(url))
 
     async def start(self, *workers: str, replicas: int = 1) -> list[Process]:
         """Start workers and replicas at once; gives the processes, in that order."""
