@@ -1,10 +1,9 @@
 """What steps must be to each other: names, targets, reachability, loops.
 
-A turn's end is the only thing that leads from step to step by itself, so a loop takes a turn for each of its steps. Two
-kinds are refused. In one no step starts a turn: it does no work, and each message that somebody sends only changes the
-step's name; a prompt or `auto_start` was forgotten. In the other every step starts by itself and none waits for a
-signal: it would spend turn after turn with nobody there to end it. A loop has both, something that starts and something
-that waits.
+A turn's end is the only thing that leads from step to step by itself, so a loop takes a turn for each of its steps. One in
+which no step starts a turn is refused: it does no work, and each message that somebody sends only changes the step's
+name; a prompt or `auto_start` was forgotten. One whose every step starts by itself goes on until somebody stops it: that
+is what a loop of agents is for.
 
 A move leads to any step, so a step that only moves lead to says so (`by_move`); of any other that no turn's end leads
 to it is more likely that a name is wrong.
@@ -167,10 +166,5 @@ def _about(loop: list[int], drafts: Sequence[Draft]) -> str:
         return (
             f"on_turn_complete closes the loop {way}, in which no step starts an agent turn: give one of them a prompt "
             'and auto_start = true, or let one "stay".'
-        )
-    if all(step.auto_start and not step.requires_signal for step in steps):
-        return (
-            f"on_turn_complete closes the loop {way}, whose every step starts by itself: it would run for ever with "
-            "nobody there. Give one of them requires_signal = true, or take its auto_start away."
         )
     return ""
