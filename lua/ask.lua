@@ -14,6 +14,7 @@
 -- @include lib/ownership
 -- @include lib/stopping
 -- @include lib/question
+-- @include lib/acceptance
 -- @include lib/done
 
 if not owns() then
@@ -30,6 +31,7 @@ elseif text('question_id') ~= '' then
   return { 'BUSY', text('question_id') }
 end
 
+accept_prompt()
 set('open_asked', question_id)
 set('question_id', question_id)
 set('question_turn', text('open_turn'))

@@ -4,9 +4,7 @@
 -- ARGV  generation    int    of the open prompt
 -- ARGV  ordinal       int    1 for a prompt's first output, one more for each, 0 for none
 -- ARGV  body          bytes  the text
--- @include lib/record
--- @include lib/deadline
--- @include lib/log
+-- @include lib/acceptance
 
 -- A number that was heard before is a repeat, and says nothing new.
 local function say()
@@ -14,12 +12,7 @@ local function say()
     return
   end
   set('open_output', ordinal)
-  if text('open_accepted') == '' then
-    set('open_accepted', '1')
-    set('execution_status', 'running')
-    no_deadline('acceptance')
-    log_entry('agent.running', 'turn', text('open_turn'), 'generation', generation, 'execution_id', execution_id)
-  end
+  accept_prompt()
   if body ~= '' then
     log_entry('output', 'turn', text('open_turn'), 'generation', generation, 'execution_id', execution_id, 'text', body)
   end
