@@ -9,8 +9,8 @@
 -- ARGV  body        bytes  the step's prompt, or empty
 -- ARGV  error_text  text   why the step can't be entered, or empty
 -- Replies
---   OK    place  the token for which a placement has to be offered, or empty
---   GONE         the entry has ended
+--   OK    place  the token for which a placement has to be offered, or empty; the same again for a repeat
+--   GONE         the entry has ended otherwise
 -- @include lib/entry_end
 -- @include lib/done
 
@@ -29,7 +29,10 @@ local function put_prompt()
 end
 
 redis.call('XACK', events, group, event_id)
-if text('entering') ~= entry_id then
+if text('entered_event') == event_id then
+  local again = restarted_before()
+  return { 'OK', again and again[2] or '' }
+elseif text('entering') ~= entry_id then
   return { 'GONE' }
 end
 
@@ -45,5 +48,6 @@ else
     put_prompt()
   end
 end
+set('entered_event', event_id)
 local after = go_on_after_entry()
 return done('OK', after ~= '' and after or place)

@@ -21,7 +21,8 @@ if text('schema') == '' then
 elseif text('reset_id') == reset_id then
   return { 'OK', 'running', '' }
 elseif text('reset_last') == reset_id then
-  return { 'OK', text('reset_outcome'), '' }
+  local again = restarted_before()
+  return { 'OK', text('reset_outcome'), again and again[2] or '' }
 elseif text('lifecycle') ~= 'open' then
   return { 'CLOSED' }
 elseif entry_id ~= '' and text('entering') ~= entry_id then

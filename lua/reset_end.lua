@@ -13,7 +13,7 @@
 -- @include lib/reset
 -- @include lib/done
 
-if text('reset_last') == reset_id and text('reset_outcome') == outcome then
+if text('reset_last') == reset_id and text('reset_outcome') == outcome and text('reset_by') == execution_id then
   local again = restarted_before()
   return { 'OK', again and again[2] or '' }
 elseif text('reset_id') ~= reset_id or text('execution_id') ~= execution_id or not is_called() then
@@ -30,4 +30,5 @@ elseif called == '1' then
 else
   place = select(2, fail_reset(why))
 end
+set('reset_by', execution_id)
 return done('OK', place)

@@ -10,6 +10,7 @@ local function end_reset(outcome, why)
   count('reset.' .. outcome)
   set('reset_last', id)
   set('reset_outcome', outcome)
+  set('reset_by', '')
   set('reset_id', '')
   no_deadline('reset')
   -- The step's entry goes on from here, whoever carries it out.
@@ -22,6 +23,7 @@ end
 local function fail_reset(why)
   end_reset('failed', why)
   if text('open_claim') ~= '' then
+    raise_mark()
     return 'GO_ON', ''
   end
   return exit_decision(false, true)
