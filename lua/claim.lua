@@ -75,9 +75,6 @@ deadline('acceptance', tonumber(acceptance_ms))
 log_entry('turn.started', 'turn', turn, 'generation', int(generation), 'execution_id', execution_id,
   'claim_id', claim_id, 'attempt', int(attempt + 1))
 take(batch, turn)
-if batch[#batch] == text('direct') then
-  set('direct_ms', '')
-end
 expire_question('turn')
 count('turns')
 done('OK')

@@ -33,14 +33,17 @@ local place = apply_overdue()
 local full = no_room()
 if is_resetting() then
   return refuse('RESETTING', text('reset_id'))
-elseif has_direct() and not is_direct_overdue() then
+elseif has_direct() and not is_direct_overdue() and not is_direct_parked() then
   return refuse('OWED', text('direct'))
 elseif full then
   return refuse(unpack(full))
 end
 
 -- A caller that died before it took its prompt back leaves the line to the next.
-drop_direct('expired')
+if is_direct_overdue() then
+  drop_direct('expired')
+end
+set('withdrawn', '')
 local waits = text('open_claim') ~= '' or text('unsettled') ~= '' or text('entering') ~= ''
 local wait, behind = tonumber(wait_ms), tonumber(behind_ms)
 local sequence, placement = insert('next-turn', true, '1', 'direct', guard_number), 'queued'

@@ -11,6 +11,12 @@ local function is_direct_overdue()
   return has_direct() and text('direct_ms') ~= '' and number('direct_ms') <= now
 end
 
+-- It waits for an agent no more than any other message that is parked does.
+local function is_direct_parked()
+  return has_direct() and text('direct_ms') == ''
+    and tonumber(redis.call('ZSCORE', awake, text('direct')) or '0') <= number('park_mark')
+end
+
 local function drop_direct(why)
   if has_direct() then
     discard(text('direct'), why)
