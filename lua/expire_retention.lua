@@ -9,6 +9,8 @@
 --   GONE     it is not idle
 -- @include lib/due
 -- @include lib/close_now
+-- @include lib/question
+-- @include lib/entry
 
 if not is_due('retention') then
   return { 'NOT_DUE' }
@@ -24,6 +26,10 @@ elseif text('phase') ~= 'idle' then
   return { 'GONE' }
 end
 
+expire_question('closed')
+if text('entering') ~= '' then
+  fail_entry('the session is closed')
+end
 discard_all('expired')
 close_now()
 return done('OK', 'closed')

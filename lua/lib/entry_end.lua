@@ -8,7 +8,9 @@
 local function give_entry_up(why)
   fail_entry(why)
   if text('phase') == 'running' and text('open_claim') == '' then
-    return (select(2, exit_decision(false, true)))
+    local _, place = exit_decision(false, true)
+    hint_worker()
+    return place
   end
   raise_mark()
   return ''
