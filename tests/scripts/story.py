@@ -5,9 +5,22 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from coordinator.services import deadlines, executions, inbox, maintenance, sessions, stops, turns
+from coordinator.services import (
+    deadlines,
+    executions,
+    inbox,
+    maintenance,
+    questions,
+    resets,
+    sessions,
+    settlements,
+    stops,
+    turns,
+    workflows,
+)
 from coordinator.store.keys import GROUP
 from tests.scripts.scene import Scene
+from tests.scripts.story_flow import Flowing
 from tests.scripts.story_stops import Stopping
 from tests.support.keyspace import dump
 
@@ -18,10 +31,15 @@ if TYPE_CHECKING:
     from tests.support.keyspace import Key
 
 
+MAKING_IDS = (
+    deadlines, executions, inbox, maintenance, questions, resets, sessions, settlements, stops, turns, workflows,
+)  # fmt: skip
+
+
 def number_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ids that the services make are counted, so that two lives have the same."""
     ids = count(1)
-    for module in (deadlines, executions, inbox, maintenance, sessions, stops, turns):
+    for module in MAKING_IDS:
         monkeypatch.setattr(module, "new_id", lambda prefix: f"{prefix}-{next(ids)}")
 
 
@@ -48,7 +66,7 @@ def _fields(fields: dict[str, str], places: dict[str, str]) -> dict[str, str]:
     return {name: places.get(text, text) for name, text in fields.items() if not name.endswith("_ms")}
 
 
-class Story(Stopping):
+class Story(Stopping, Flowing):
     """Tells the life of session s; `seen` are the answers and, after every chapter, the keyspace."""
 
     def __init__(self, kernel: Kernel) -> None:
@@ -60,7 +78,8 @@ class Story(Stopping):
         """All chapters."""
         await self.scene.opened()
         chapters = [self.a_turn, self.a_refusal, self.handlers, self.losses, self.edits, self.stops, self.maintenance]
-        for chapter in [*chapters, self.a_leave, self.an_end]:
+        chapters += [self.a_leave, self.resets, self.directs, self.questions, self.steps, self.an_end]
+        for chapter in chapters:
             await chapter()
             self.seen.append(await timeless(self.kernel))
         return self.seen

@@ -35,6 +35,7 @@ class Stopping:
         await inbox.clear(sid, "o-clear")
 
     async def _prompted(self, claim_id: str) -> Ownership:
+        self.scene.token = (await self.scene.view()).activity
         claim = await self.scene.claimed(claim_id)
         assert claim.ownership, claim
         await self.kernel.turns.output(self.scene.sid, claim.ownership, 1, "")
