@@ -67,9 +67,9 @@ async def test_an_open_turn_ends_is_settled_and_its_worker_goes(kernel: Kernel, 
     entry, event = (await scene.readies())[-1]
     guard = await kernel.guards.acquire(scene.sid, "r")
     assert await kernel.guards.extend(scene.sid, "r", guard.number)
-    assert (await kernel.settlements.begin(event, entry, guard.number)).verdict is Verdict.OK
+    begun = await kernel.settlements.begin(event, entry, guard.number)
     assert (await kernel.settlements.failed(event, entry, guard.number, "boom", 5)).verdict is Verdict.FAILED
-    assert (await kernel.settlements.settle(event, entry, guard.number)).verdict is Verdict.OK
+    assert (await kernel.settlements.settle(event, entry, guard.number, seen=begun)).verdict is Verdict.OK
     assert not await kernel.guards.release(scene.sid, "r", guard.number), "the settlement gave it back"
     assert await kernel.executions.release(scene.sid, "e1")
 

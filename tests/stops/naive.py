@@ -21,7 +21,7 @@ FLAG_LATCH: Final[tuple[Edit, ...]] = (
 )
 """A flag remembers that something woke the session while it was stopped, whatever becomes of that."""
 ONE_STOP: Final[tuple[Edit, ...]] = (
-    ("cancel.lua", r"(?m)^if parks and running then", "if parks and running and not is_stopping() then"),
+    ("cancel.lua", r"(?m)^if parks and \(running or .*\) then", "if parks and running and not is_stopping() then"),
 )
 """A second keep-inbox stop is a complete no-op."""
 OPEN_ONLY: Final[tuple[Edit, ...]] = (("cancel.lua", r"elseif parks and running then", "elseif false then"),)
