@@ -6,7 +6,9 @@
 -- ARGV  guard_number  int   the caller's guard
 -- ARGV  reset_ms      ms    until a reset that has not ended has failed
 -- Replies
---   OK          stage place  running, committed or failed; place: offer a placement for that token, or empty
+--   OK          stage place  running, committed, failed, or ended: how, its log tells; place: offer a placement for that
+--                            token, or empty
+--   CONFLICT                 this id was used for something else
 --   NO_SESSION
 --   CLOSED
 --   GONE                     that entry is over
@@ -14,8 +16,10 @@
 --   RESETTING   reset_id     another reset is on
 --   OPERATION   kind         a cancel is pending: a reset never inherits another's
 --   BUSY        phase        a maintenance job runs
+-- @include lib/first_answer
 -- @include lib/overdue
 
+local first, conflicts = first_answer()
 if text('schema') == '' then
   return { 'NO_SESSION' }
 elseif text('reset_id') == reset_id then
@@ -23,6 +27,11 @@ elseif text('reset_id') == reset_id then
 elseif text('reset_last') == reset_id then
   local again = restarted_before()
   return { 'OK', text('reset_outcome'), again and again[2] or '' }
+elseif conflicts then
+  return { 'CONFLICT' }
+elseif first then
+  -- Others have begun since: a packet that was under way all the time is no new reset.
+  return { 'OK', 'ended', '' }
 elseif text('lifecycle') ~= 'open' then
   return { 'CLOSED' }
 elseif entry_id ~= '' and text('entering') ~= entry_id then
@@ -39,6 +48,7 @@ elseif text('phase') == 'maintenance' then
   return refuse('BUSY', text('phase'))
 end
 
+keep_answer('reset')
 set('reset_id', reset_id)
 deadline('reset', tonumber(reset_ms))
 log_entry('reset.started', 'reset_id', reset_id)

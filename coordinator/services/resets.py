@@ -8,6 +8,7 @@ from coordinator.domain.errors import Superseded, UsageError
 from coordinator.domain.ids import check_id, new_id
 from coordinator.domain.verdicts import Verdict
 from coordinator.services.answers import refusal
+from coordinator.services.receipts import digest
 from coordinator.store.store import Reply
 
 if TYPE_CHECKING:
@@ -28,13 +29,15 @@ class Resets:
         """Begin a reset under the guard, or learn what became of the one with this id, for which no guard is needed.
 
         What is open is stopped first, by an exclusive cancel. Raises GuardLost, ResetInProgress for another one,
-        CancelConflict while a cancel is pending, SessionBusy during maintenance, SessionClosed, SessionUnknown, and
-        Superseded when the step entry `entry_id`, for which it would be, is over.
+        CancelConflict while a cancel is pending, SessionBusy during maintenance, SessionClosed, SessionUnknown,
+        ConflictingRepeat, and Superseded when the step entry `entry_id`, for which it would be, is over.
         """
         reply = await self._store.call(
             "reset_begin",
             session_id,
             reset_id=check_id("reset", reset_id),
+            operation_id=reset_id,
+            digest=digest("reset", entry_id),
             entry_id=entry_id,
             guard_number=guard_number,
             next_token=new_id("a"),
@@ -46,6 +49,8 @@ class Resets:
         stage, place = reply.details
         if place:
             await self._placements.offer(session_id, place)
+        if stage == "ended":
+            stage, _ = await self.state(session_id, reset_id)
         return cast("Stage", stage)
 
     async def end(
