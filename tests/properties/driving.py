@@ -1,4 +1,4 @@
-"""The machine's other half: the driver, the sweeper, the replica, the holder of the guard, the maintenance job."""
+"""The driver, the worker, the sweeper, the maintenance job."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from coordinator.domain.verdicts import Verdict
-from tests.properties.machine import REASONS, Sessions, is_open, is_waiting, now_and_then
+from tests.properties.clients import Clients
+from tests.properties.machine import REASONS, is_open, is_waiting, now_and_then
 
 
-class Everything(Sessions):
-    """All rules."""
+class Driving(Clients):
+    """Turns from claim to end, and what ends them otherwise."""
 
     @precondition(is_waiting)
     @rule()
@@ -22,10 +23,7 @@ class Everything(Sessions):
     async def _claim(self) -> None:
         token = (await self.scene.view()).activity
         if not self.model.up:
-            self.execution, self.model.up, self.model.driven = self.new("e"), True, True
-            accepted = await self.kernel.executions.accept(self.sid, token, self.execution, "w")
-            assert accepted.verdict is Verdict.OK
-            assert await self.kernel.executions.boot(self.sid, self.execution)
+            await self._accept(token)
         claim_id, execution, following = self.new("c"), self.execution, self.new("a")
 
         async def call() -> Any:
@@ -38,6 +36,13 @@ class Everything(Sessions):
             self.ownership, self.token, self.spoken, self.steps = claim.ownership, token, 0, 0
         if claim.verdict in {Verdict.OK, Verdict.EMPTY}:
             self.calls["claim"] = call
+
+    async def _accept(self, token: str) -> None:
+        self.execution, self.model.up, self.model.driven = self.new("e"), True, True
+        accepted = await self.kernel.executions.accept(self.sid, token, self.execution, "w")
+        assert (accepted.verdict, accepted.resume_token) == (Verdict.OK, self.model.resume)
+        self.model.resume = f"of-{self.execution}"
+        assert await self.kernel.executions.boot(self.sid, self.execution, self.model.resume)
 
     @precondition(is_open)
     @rule()
@@ -56,7 +61,7 @@ class Everything(Sessions):
         assert prompt
         before = len(prompt.batch)
         taken = self.made(self.new("x"), lambda: self.kernel.turns.step(self.sid, ownership, number))
-        self.model.step()
+        self.model.step_boundary()
         assert [one.message_id for one in taken] == [one.id for one in prompt.batch[before:]]
 
     @precondition(is_open)
@@ -74,8 +79,8 @@ class Everything(Sessions):
 
     @precondition(is_waiting)
     @rule(reason=st.sampled_from(REASONS))
-    def turn(self, reason: str) -> None:
-        """A whole one, since single steps seldom come in this order."""
+    def whole_turn(self, reason: str) -> None:
+        """Since single calls seldom come in this order."""
         self.claim()
         if self.model.prompt:
             self.output()
@@ -91,27 +96,12 @@ class Everything(Sessions):
             self.send(wake=True, into="next-step", steer=False)
         self.finish(reason=reason, undelivered=False)
 
-    @precondition(lambda self: self.model.phase == "maintenance")
-    @rule(kind=st.sampled_from(["user", "parent"]))
-    def stopped_job(self, kind: str) -> None:
-        """The job is told, and ends in time."""
-        self.cancel(kind=kind, keep=True, late=False)
-        self.end_job(over=False)
-
     @precondition(lambda self: is_open(self) and self.model.operation)
     @rule()
     def escalate(self) -> None:
         ownership = self.ownership
         assert self.made(self.new("x"), lambda: self.kernel.stops.escalate(self.sid, ownership, "it can't"))
         self.model.escalate()
-
-    def expired(self, kind: str) -> None:
-        following = self.new("a")
-        self.world.run(self.scene.make_due(kind))
-        found = self.made(
-            self.new("x"), lambda: self.kernel.deadlines.expire(kind, self.sid, "1", next_token=following)
-        )
-        assert found.verdict is Verdict.OK
 
     @precondition(lambda self: self.model.operation)
     @rule()
@@ -132,33 +122,22 @@ class Everything(Sessions):
         self.expired("acceptance")
         self.model.lost()
 
-    @precondition(lambda self: self.model.unsettled)
+    @precondition(lambda self: self.model.up and not is_open(self))
+    @precondition(lambda self: self.model.called or (now_and_then(4)(self) and self.model.phase == "idle"))
     @rule()
-    def settle(self) -> None:
-        entry, event = self.world.run(self.scene.readies())[-1]
+    def release(self) -> None:
+        """An execution that drives nothing is given up, also one whose reset is under way."""
+        execution = self.execution
+        assert self.made(self.new("x"), lambda: self.kernel.executions.release(self.sid, execution, "unused"))
+        self.model.released()
 
-        async def call() -> Any:
-            return await self.kernel.settlements.settle(event, entry)
-
-        if self.model.guard:
-            assert self.world.run(call()).verdict is Verdict.GUARDED
-        else:
-            assert self.made(entry, call).verdict is Verdict.OK
-            self.model.settle()
-
-    @precondition(now_and_then(7))
+    @precondition(lambda self: self.model.suspects)
     @rule()
-    def guard(self) -> None:
-        if self.model.guard:
-            number, self.model.guard = self.model.guard, 0
-            assert self.made(self.new("x"), lambda: self.kernel.guards.release(self.sid, f"g{number}", number))
-        else:
-            number = self.world.run(self.scene.view()).guard_number
-            self.numbers += 1
-            owner_number = self._guards = getattr(self, "_guards", 0) + 1
-            state = self.world.run(self.kernel.guards.acquire(self.sid, f"g{owner_number}"))
-            assert state.number == owner_number
-            self.model.guard = owner_number
+    def gone(self) -> None:
+        """A suspect execution has ended for certain."""
+        execution = self.world.run(self.scene.view()).suspects[0]
+        self.made(self.new("x"), lambda: self.kernel.executions.release(self.sid, execution, "ended"))
+        self.model.suspects -= 1
 
     @precondition(now_and_then(3))
     @precondition(lambda self: self.model.phase == "idle" and self.model.lifecycle == "open")
@@ -168,7 +147,7 @@ class Everything(Sessions):
         self.made("begin", lambda: self.kernel.maintenance.begin(self.sid, job, "compact"))
         self.model.phase = "maintenance"
 
-    @precondition(lambda self: self.model.phase == "maintenance")
+    @precondition(lambda self: self.model.job)
     @rule(over=st.booleans())
     def end_job(self, over: bool) -> None:
         if over:
@@ -177,3 +156,10 @@ class Everything(Sessions):
             job = self.job
             assert self.made(self.new("x"), lambda: self.kernel.maintenance.end(self.sid, job))
         self.model.end_job("escalated" if over else "cancelled")
+
+    @precondition(lambda self: self.model.job)
+    @rule(kind=st.sampled_from(["user", "parent"]))
+    def stopped_job(self, kind: str) -> None:
+        """The job is told, and ends in time."""
+        self.cancel(kind=kind, keep=True, late=False)
+        self.end_job(over=False)

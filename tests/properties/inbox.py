@@ -44,9 +44,12 @@ class Inbox:
     def find(self, message_id: str) -> Message | None:
         return next((one for one in self.pending if one.id == message_id), None)
 
-    def insert(self, message_id: str, into: str, *, wake: bool, first: bool = False, guard: int = 0) -> None:
-        self.sequence += 1
-        message = Message(message_id, self.sequence, wake, into, guard=guard)
+    def insert(
+        self, message_id: str, into: str, *, wake: bool, first: bool = False, guard: int = 0, sequence: int = 0
+    ) -> None:
+        """With a `sequence`, one that was drawn before."""
+        self.sequence += 0 if sequence else 1
+        message = Message(message_id, sequence or self.sequence, wake, into, guard=guard)
         self.lists[into].insert(0 if first else len(self.lists[into]), message)
         self.note("inbox.inserted", message_id)
 

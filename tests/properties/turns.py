@@ -2,73 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from coordinator.domain.records import SessionPolicy
-from tests.properties.inbox import Inbox, Message
-
-NATURAL = {"completed", "max_tokens"}
-
-
-@dataclass
-class Prompt:
-    """The prompt that is owed."""
-
-    turn: int
-    batch: list[Message]
-    attempt: int
-    accepted: bool = False
+from tests.properties.activities import Prompt
+from tests.properties.inbox import Message
+from tests.properties.steps import NATURAL, Steps
 
 
 @dataclass
-class Turns(Inbox):
-    """The record, over the inbox and the log. Of executions it knows only whether one is up."""
+class Turns(Steps):
+    """What a driver does, and what ends what it does."""
 
-    policy: SessionPolicy = field(default_factory=SessionPolicy)
-    lifecycle: str = "open"
-    phase: str = "idle"
-    up: bool = False
-    driven: bool = False
-    turn: int = 0
-    generation: int = 0
-    unsettled: int = 0
-    revision: int = 0
-    guard: int = 0
     direct: str = ""
-    stopped_by_user: int = 0
-    prompt: Prompt | None = None
-    operation: tuple[str, str] | None = None
-    outcomes: dict[str, str] = field(default_factory=dict)
-    reason: str = ""
-
-    # --- activities
-
-    def start(self) -> None:
-        self.phase, self.driven = "running", False
-        self.note("session.status", "running")
-
-    def rest(self) -> None:
-        if self.phase == "running":
-            self.note("session.status", "idle")
-        self.phase = "idle"
-
-    def exit(self, *, natural: bool = False, parks: bool = False) -> str:
-        """5.4: closing first, a completed turn goes on with anything, every other end only with what is awake."""
-        if self.lifecycle == "closing":
-            self.rest()
-            self.discard("closed")
-            self.lifecycle = "closed"
-            self.note("session.closed")
-            return "GONE"
-        if natural and self.pending:
-            return "GO_ON"
-        if parks:
-            self.mark = self.sequence
-        self.rest()
-        if natural or not self.wakes:
-            return "GONE"
-        self.start()
-        return "RESTARTED"
+    """The newest direct prompt."""
+    direct_is: str = ""
+    """Whether it waits, is over its time, or was claimed."""
 
     def end_prompt(self, reason: str, *, back: bool = False) -> int:
         """The one end of a prompt. It settles the operation; answers the attempts of what went back."""
@@ -80,7 +28,10 @@ class Turns(Inbox):
             self.lists[message.list].insert(0, message)
             self.note("inbox.returned", message.id)
         self.note("turn.ended", self.prompt.turn, reason)
-        self.unsettled, self.prompt, self.reason = self.prompt.turn, None, reason
+        self.unsettled = self.last_turn = self.prompt.turn
+        self.last_entry, self.reason, self.returned = self.prompt.entry, reason, back
+        self.last_kind = self.operation[1] if self.operation else ""
+        self.prompt = None
         self.settle_operation(reason if reason in {"cancelled", "escalated"} else "completed")
         if self.policy.settlement == "none":
             self.settle("none")
@@ -100,65 +51,92 @@ class Turns(Inbox):
 
     # --- the driver
 
-    def claim(self) -> str:
+    @property
+    def has_direct(self) -> bool:
+        return self.find(self.direct) is not None
+
+    def drop_direct(self, why: str) -> None:
+        if direct := self.find(self.direct):
+            self.drop(direct, why)
+        self.direct = self.direct_is = ""
+
+    def _is_held_up(self) -> bool:
         head = self.lists["next-turn"][:1]
-        if self.guard and not (head and head[0].guard == self.guard):
+        is_his = head and head[0].guard == self.guard
+        return self.guard > 0 and not (is_his and not (head[0].id == self.direct and self.direct_is == "over"))
+
+    def take(self, batch: list[Message], prompt: Prompt) -> None:
+        for message in batch:
+            self.lists[message.list].remove(message)
+            self.note("inbox.claimed", message.id)
+            if message.id == self.direct:
+                self.direct_is = "claimed"
+        prompt.batch += batch
+
+    def claim(self) -> str:
+        if self._is_held_up():
             return "GUARDED"
+        if self.entering:
+            return "ENTERING"
         if self.unsettled and not self.guard:
             return "UNSETTLED"
         if self.unsettled:
             self.settle("superseded")
+        if self.has_direct and self.direct_is == "over":
+            self.drop_direct("expired")
         self.turn += 1
         self.note("turn.started", self.turn)
         if not self.pending:
             self.note("turn.ended", self.turn, "completed")
             self.exit()
             return "EMPTY"
-        batch = self.lists["next-step"] + head
-        self.lists = {"next-step": [], "next-turn": self.lists["next-turn"][1:]}
+        batch = self.lists["next-step"] + self.lists["next-turn"][:1]
         self.generation += 1
         self.mark, self.driven = 0, True
-        self.prompt = Prompt(self.turn, batch, 1 + max(one.attempt for one in batch))
-        for message in batch:
-            self.note("inbox.claimed", message.id)
+        self.prompt = Prompt(self.turn, [], 1 + max(one.attempt for one in batch), self.entry)
+        self.take(batch, self.prompt)
+        if self.question:
+            self.expire_question("turn")
         return "OK"
 
-    def step(self) -> None:
+    def step_boundary(self) -> None:
         """A turn that is being stopped takes nothing more."""
         assert self.prompt
         if not self.operation:
-            for message in self.lists["next-step"]:
-                self.note("inbox.claimed", message.id)
-            self.prompt.batch += self.lists["next-step"]
-            self.lists["next-step"] = []
+            self.take(list(self.lists["next-step"]), self.prompt)
 
     def finish(self, reason: str, *, undelivered: bool = False) -> str:
         """After a stop the stop's row counts, whatever the agent says."""
         assert self.prompt
-        stopped = self.operation is not None
-        if reason == "interrupted" or (undelivered and not self.prompt.accepted and not stopped):
+        stopped, leaves = self.operation is not None, reason == "interrupted"
+        if leaves or (undelivered and not self.prompt.accepted and not stopped):
             parks = self.lose(reason)
         else:
             self.end_prompt(reason)
             parks = reason in {"error", "blocked"} and self.policy.after_error == "park"
-        self.up = self.up and reason != "interrupted"
-        return self.exit(natural=reason in NATURAL and not stopped, parks=parks and not stopped)
+        if leaves:
+            self.void()
+        natural = reason in NATURAL and not stopped
+        return self.leave(natural=natural, parks=parks and not stopped, confirmed=not leaves)
 
     def lost(self) -> None:
         """The lease is over, or the prompt was never accepted: the execution is never used again."""
+        if self.called:
+            self.fail_call()
+            return
         parks = self.lose("lost") if self.prompt else False
-        self.up = False
+        self.void()
         if self.phase == "running" and self.driven:
-            self.exit(parks=parks)
+            self.leave(natural=False, parks=parks, confirmed=False)
 
-    def settle(self, outcome: str = "") -> None:
-        outcome = outcome or ("stayed" if self.reason in NATURAL else "none")
-        self.note("turn.settled", self.unsettled, outcome)
-        self.unsettled = 0
+    def released(self) -> None:
+        """An execution that drives nothing is given up: nothing is there to be called any more."""
+        self.up = False
+        if self.called:
+            self.quiesced()
 
-    def settle_operation(self, outcome: str) -> None:
-        if self.operation:
-            self.revision += 1
-            self.note("cancel.settled", self.operation[0], outcome, self.revision)
-            self.outcomes[self.operation[0]] = outcome
-            self.operation = None
+    # --- questions
+
+    def expire_question(self, why: str) -> None:
+        self.note("question.expired", self.question, why)
+        self.question, self.question_turn, self.waits = "", 0, False

@@ -36,6 +36,7 @@ class MessageSeen(msgspec.Struct, kw_only=True):
     line: str
     sequence: int
     wake: bool
+    kind: str = ""
     rank: float = 0.0
     """Its place among all that was ever pending; what is first in line has a low one."""
     turns: list[int] = msgspec.field(default_factory=list)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from tests.support.history import MessageSeen, TurnSeen, Violation
 from tests.support.operations import Operations
+
+_WAITING: Final = frozenset({"direct", "entry", "answer"})
 
 
 class InboxOracle:
@@ -17,6 +21,8 @@ class InboxOracle:
         self._open: TurnSeen | None = None
         self._pending: dict[str, list[str]] = {"next-turn": [], "next-step": []}
         self._sequence = 0
+        self._drawn: set[int] = set()
+        """Numbers that no message had, when a higher one came."""
 
     def _check(self, rule: str, what: str, *, holds: bool) -> bool:
         if not holds:
@@ -26,15 +32,21 @@ class InboxOracle:
     def _inserted(self, fields: dict[str, str]) -> None:
         message_id, sequence = fields["message_id"], int(fields["sequence"])
         self._check("9", f"{message_id} was inserted twice", holds=message_id not in self.messages)
-        self._check("9", f"{message_id} has sequence {sequence}", holds=sequence == self._sequence + 1)
-        self._sequence = sequence
+        kind = fields.get("kind", "")
+        self._numbered(message_id, sequence, was_drawn=kind == "entry")
         self.messages[message_id] = MessageSeen(
-            message_id=message_id, line=fields["list"], sequence=sequence, wake=fields["wake"] == "1"
+            message_id=message_id, line=fields["list"], sequence=sequence, wake=fields["wake"] == "1", kind=kind
         )
-        first = fields.get("kind") in {"replace", "direct"} or (
-            fields.get("kind") == "parent" and self.operations.kind != "user"
-        )
+        first = kind in _WAITING | {"replace"} or (kind == "parent" and self.operations.kind != "user")
         self._put(message_id, fields["list"], 0 if first else None)
+
+    def _numbered(self, message_id: str, sequence: int, *, was_drawn: bool) -> None:
+        """Numbers rise by one; a step's prompt has one that was drawn when the step was decided."""
+        holds = sequence in self._drawn if was_drawn else sequence > self._sequence
+        self._check("9", f"{message_id} has sequence {sequence}", holds=holds or sequence > self._sequence)
+        self._drawn |= set(range(self._sequence + 1, sequence))
+        self._drawn.discard(sequence)
+        self._sequence = max(sequence, self._sequence)
 
     def _put(self, message_id: str, name: str, place: int | None) -> None:
         """Into a list, at a place or at its end; the ranks say in which order the list is to stay."""
@@ -58,8 +70,8 @@ class InboxOracle:
         self._check("9", f"{message_id} was moved before {before}, which is not there", holds=known)
         self._put(message_id, fields["list"], target.index(before) if before in target else None)
         if sequence := fields.get("sequence"):
-            self._check("9", f"{message_id} has sequence {sequence}", holds=int(sequence) == self._sequence + 1)
-            self._sequence = self.messages[message_id].sequence = int(sequence)
+            self._numbered(message_id, int(sequence), was_drawn=False)
+            self.messages[message_id].sequence = int(sequence)
 
     def _claimed(self, fields: dict[str, str]) -> None:
         message_id, turn, line = fields["message_id"], self._open, self._pending[fields["list"]]
@@ -72,11 +84,15 @@ class InboxOracle:
         if not self._check("4", f"{message_id} was claimed for turn {fields['turn']}, not open", holds=named):
             return
         assert turn is not None
-        if fields["list"] == "next-turn":
+        message = self.messages[message_id]
+        if message.kind == "answer" and turn.messages:
+            # Given to the agent that waits for it: it belongs behind what the turn began with.
+            message.rank = max(self.messages[one].rank for one in turn.messages)
+        elif fields["list"] == "next-turn":
             others = [one for one in turn.messages if self.messages[one].line == "next-turn"]
             self._check("9", f"turn {turn.turn} took a second next-turn message", holds=not others)
         turn.messages.append(message_id)
-        self.messages[message_id].turns.append(turn.turn)
+        message.turns.append(turn.turn)
 
     def _returned(self, fields: dict[str, str]) -> None:
         message_id, turn = fields["message_id"], self._open
@@ -89,7 +105,9 @@ class InboxOracle:
         turn.returned.append(message_id)
         line = self._pending[message.line]
         line.insert(0, message_id)
-        ordered = [self.messages[one].rank for one in line]
+        # What was put first in line meanwhile, and stopped nothing, waits for what it found open.
+        known = [self.messages[one] for one in line]
+        ordered = [one.rank for one in known if one.kind not in _WAITING or one.message_id in turn.messages]
         self._check("9", f"{message_id} went back out of order", holds=ordered == sorted(ordered))
         self._check("9", f"{message_id} hides an attempt", holds=int(fields["attempt"]) == message.returned)
 

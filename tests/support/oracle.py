@@ -140,8 +140,10 @@ class Oracle(InboxOracle):
         if not self._check("4", f"settlement of turn {number} generation {generation}, not ended", holds=ended):
             return
         assert turn is not None
-        self._check("3", f"turn {number} was settled twice", holds=not turn.settled)
-        rightly = turn.reason in NATURAL or outcome not in {"stayed", "advanced"}
+        # A question only puts the evaluation off: when nobody answers, it is made after all.
+        self._check("3", f"turn {number} was settled twice", holds=turn.settled in ([], ["question"]))
+        by_person = outcome == "advanced" and turn.turn in self.operations.by_user
+        rightly = turn.reason in NATURAL or by_person or outcome not in {"stayed", "advanced"}
         self._check("5", f"turn {number} ended {turn.reason} and was evaluated", holds=rightly)
         turn.settled.append(outcome)
 

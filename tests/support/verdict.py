@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from coordinator.domain.records import Snapshot
     from coordinator.services import Kernel
 
-_MOVES: Final = frozenset({"placement", "lease", "start", "acceptance", "settlement", "cancel", "reset"})
+_MOVES: Final = frozenset({"placement", "lease", "start", "acceptance", "settlement", "cancel", "reset", "entry"})
 """The deadlines that end or move a running session."""
 
 
@@ -71,7 +71,8 @@ def against_snapshot(oracle: Oracle, view: Snapshot) -> None:
     newest = max((one.generation for one in oracle.turns.values()), default=0)
     _must(oracle, "2", f"generation {view.generation}, not {newest}", holds=view.generation == newest)
     unsettled = [one.turn for one in oracle.turns.values() if one.generation and one.reason and not one.settled]
-    shown_unsettled = [view.unsettled_turn] if view.unsettled_turn else []
+    again = view.unsettled_turn in oracle.turns and oracle.turns[view.unsettled_turn].settled == ["question"]
+    shown_unsettled = [view.unsettled_turn] if view.unsettled_turn and not again else []
     _must(oracle, "3", f"unsettled: {shown_unsettled}, not {unsettled}", holds=shown_unsettled == unsettled)
     waits = any(deadline.kind == "cancel" for deadline in view.deadlines)
     _must(oracle, "11", "an operation is pending without a deadline", holds=waits or not view.cancel_pending)
