@@ -145,3 +145,31 @@ async def test_a_later_turn_has_all_its_tries(kernel: Kernel) -> None:
     assert (await scene.view()).handler_failures == 0
     entry, event = (await scene.readies())[-1]
     assert (await failed(scene, event, entry)).detail == "1"
+
+
+@pytest.mark.parametrize("policy", ["park", "continue"])
+async def test_a_hook_s_event_that_settles_nothing_is_given_up_visibly_and_once(kernel: Kernel, policy: str) -> None:
+    """Dead stream, log, counter; what is queued is parked by policy, and the turn is not settled by it."""
+    scene, entry, _ = await ended(kernel, queued=True, on_handler_failure=policy)
+    before = await scene.view()
+    await kernel.settlements.give_up(scene.sid, entry, "step.entered", "n-1", "boom")
+    view = await scene.view()
+    assert entry not in await scene.delivered()
+    ((_, dead),) = await kernel.store.redis.xrange(scene.keys["dead"])
+    assert (dead["type"], dead["session_id"], dead["key"], dead["entry_id"], dead["error"]) == (
+        "step.entered", "s", "n-1", entry, "boom",
+    )  # fmt: skip
+    assert (view.unsettled_turn, view.status) == (before.unsettled_turn, "idle" if policy == "park" else "running")
+    assert view.park_mark == (view.sequence if policy == "park" else 0)
+    assert (await scene.log())[-2 if policy == "park" else -1]["event"] == "step.entered"
+    async with unchanged(kernel):
+        await kernel.settlements.give_up(scene.sid, entry, "step.entered", "n-1", "boom")
+
+
+async def test_an_event_of_a_session_that_is_gone_is_given_up_too(kernel: Kernel) -> None:
+    """No record is made of it."""
+    scene, entry, _ = await ended(kernel)
+    await kernel.store.redis.delete(scene.keys["session"], scene.keys["log"])
+    await kernel.settlements.give_up(scene.sid, entry, "agent.lost", "", "boom")
+    assert await kernel.store.redis.xlen(scene.keys["dead"]) == 1
+    assert not await kernel.store.redis.exists(scene.keys["session"], scene.keys["log"])
