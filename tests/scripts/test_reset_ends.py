@@ -52,6 +52,7 @@ async def test_a_commit_keeps_the_execution_with_its_fresh_resume_token_and_runs
         assert await ended(scene)
         assert not await ended(scene, committed=False)
         assert not await ended(scene, execution="e9")
+        assert not await kernel.resets.end(scene.sid, "e1", "r0", committed=True)
     await scene.settled()
     assert [message.body for message in (await scene.claimed()).messages] == ["queued"]
 

@@ -8,6 +8,7 @@ import pytest
 
 from coordinator.domain.errors import (
     CancelConflict,
+    ConflictingRepeat,
     GuardLost,
     ResetInProgress,
     SessionBusy,
@@ -228,9 +229,15 @@ async def test_the_marker_always_has_a_deadline(kernel: Kernel, phase: str) -> N
     assert "reset_id" not in await record(scene)
 
 
-async def test_the_older_of_two_resets_is_in_the_log(kernel: Kernel) -> None:
-    """The record keeps one."""
+async def test_the_older_of_two_resets_is_in_the_log_and_never_begins_again(kernel: Kernel) -> None:
+    """The record keeps one; a late packet of the first finds its receipt, and an id is of one operation."""
     scene = Scene(kernel)
     await scene.opened()
     assert [await begun(scene, one) for one in ("r", "r2")] == ["committed", "committed"]
     assert await outcome(scene) == ("committed", "no execution")
+    await scene.sent(message_id="m")
+    guard = await kernel.guards.acquire(scene.sid, "resetter")
+    async with unchanged(kernel):
+        assert await kernel.resets.begin(scene.sid, "r", guard.number) == "committed"
+        with pytest.raises(ConflictingRepeat):
+            await kernel.resets.begin(scene.sid, "m", guard.number)
