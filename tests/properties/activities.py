@@ -168,6 +168,7 @@ class Activities(Inbox):
         """Record an operation for what is open, or join: the strongest kind counts."""
         if self.operation is None:
             self.operation = (operation_id, kind)
+            self.outcomes.pop(operation_id, None)
         elif RANK[kind] > RANK[self.operation[1]]:
             self.operation = (self.operation[0], kind)
         else:

@@ -65,15 +65,17 @@ class Everything(Stepping):
             }
 
     @precondition(lambda self: is_open(self) and not self.model.question and not self.model.operation)
-    @rule(ends=st.booleans(), settles=st.booleans())
-    def asking_turn(self, ends: bool, settles: bool) -> None:
-        """A question, and the end of the turn that asked it."""
+    @rule(ends=st.booleans(), settles=st.booleans(), over=st.booleans())
+    def asking_turn(self, ends: bool, settles: bool, over: bool) -> None:
+        """A question, the end of the turn that asked it, and nobody who answers."""
         self.output()
         self.ask(data=None, fresh=True)
         if ends:
             self.finish(reason="completed", undelivered=False)
         if self.model.unsettled and settles and not self.begun:
             self.settle()
+            if over and self.model.question:
+                self.expire_question()
 
     @precondition(lambda self: self.model.lifecycle == "open" and not is_open(self) and not self.begun)
     @precondition(lambda self: not self.model.reset and self.model.phase != "maintenance")
@@ -92,7 +94,7 @@ class Everything(Stepping):
             self.released()
         self.claim()
         if is_open(self) and asks:
-            self.asking_turn(ends=ends, settles=False)
+            self.asking_turn(ends=ends, settles=True, over=False)
         elif is_open(self) and ends:
             self.output()
             self.finish(reason=reason, undelivered=False)

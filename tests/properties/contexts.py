@@ -8,6 +8,8 @@ from hypothesis.stateful import precondition, rule
 from tests.properties.driving import Driving
 from tests.properties.machine import is_open, now_and_then
 
+MEANWHILE = ["", "send", "direct", "replace", "parent", "user", "silent", "close"]
+
 
 class Contexts(Driving):
     """Every phase in which a reset may end, and how."""
@@ -66,12 +68,20 @@ class Contexts(Driving):
 
     @precondition(lambda self: self.model.lifecycle == "open" and not self.model.operation and not self.model.reset)
     @precondition(lambda self: self.model.phase != "maintenance" and now_and_then(3)(self))
-    @rule(sends=st.booleans(), committed=st.booleans())
-    def whole_reset(self, sends: bool, committed: bool) -> None:
-        """What is open is stopped, the provider is called, and it ends; perhaps a wake comes meanwhile."""
+    @rule(meanwhile=st.sampled_from(MEANWHILE), data=st.data(), committed=st.booleans())
+    def whole_reset(self, meanwhile: str, data: st.DataObject, committed: bool) -> None:
+        """What is open is stopped, the provider is called, and it ends; something comes meanwhile."""
         self.reset(of_step=False, late=False)
-        if sends:
+        if meanwhile == "send":
             self.send(wake=True, into="next-turn", steer=False)
+        elif meanwhile == "direct":
+            self.put_direct()
+        elif meanwhile in {"replace", "parent"}:
+            self.put_first(kind=meanwhile, data=data)
+        elif meanwhile == "close":
+            self.close()
+        elif meanwhile:
+            self.cancel(kind=meanwhile, keep=True, late=False)
         if is_open(self):
             self.finish(reason="cancelled", undelivered=False)
         if self.model.called:

@@ -16,7 +16,7 @@ from coordinator.domain.workflow import Step, Workflow
 from coordinator.services import Kernel
 from tests.properties.comparing import check
 from tests.properties.model import Model
-from tests.scripts.scene import COUNTED, Scene, unchanged
+from tests.scripts.scene import COUNTED, OFFERS, Scene, unchanged
 
 WORDS: Final[dict[type[Exception], str]] = {
     errors.SessionClosed: "CLOSED",
@@ -156,7 +156,7 @@ class Machine(RuleBasedStateMachine):
         name = data.draw(st.sampled_from(sorted(self.calls)))
 
         async def repeat() -> None:
-            async with unchanged(self.kernel, COUNTED):
+            async with unchanged(self.kernel, (*COUNTED, *OFFERS)):
                 with suppress(errors.Superseded, errors.GuardLost):
                     await self.calls[name]()
 

@@ -57,5 +57,5 @@ def test_a_session_on_a_real_server_does_what_the_model_does(servers: Servers) -
     with asyncio.Runner() as runner:
         options = Settings(redis_url=servers.get("bundled").url)
         redis = connections.coordination(options.redis_url, options)
-        explore(runner, redis, 120, flags=True)
+        explore(runner, redis, 80, flags=True)
         runner.run(redis.aclose())

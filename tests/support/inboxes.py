@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from tests.support.history import MessageSeen, TurnSeen, Violation
 from tests.support.operations import Operations
-
-_WAITING: Final = frozenset({"direct", "entry", "answer"})
 
 
 class InboxOracle:
@@ -37,7 +33,9 @@ class InboxOracle:
         self.messages[message_id] = MessageSeen(
             message_id=message_id, line=fields["list"], sequence=sequence, wake=fields["wake"] == "1", kind=kind
         )
-        first = kind in _WAITING | {"replace"} or (kind == "parent" and self.operations.kind != "user")
+        first = kind in {"replace", "direct", "entry", "answer"} or (
+            kind == "parent" and self.operations.kind != "user"
+        )
         self._put(message_id, fields["list"], 0 if first else None)
 
     def _numbered(self, message_id: str, sequence: int, *, was_drawn: bool) -> None:
@@ -54,7 +52,11 @@ class InboxOracle:
         if place is None or place >= len(line):
             rank, place = max(ranks) + 1, len(line)
         elif place == 0:
-            rank = min(ranks) - 1
+            # Ahead of all that waits, and behind what the open turn gives back if it is lost.
+            head, turn = self.messages[line[0]].rank, self._open
+            flying = [self.messages[one] for one in (turn.messages if turn else [])]
+            below = [one.rank for one in flying if one.line == name and one.rank < head]
+            rank = (max(below) + head) / 2 if below else head - 1
         else:
             rank = (self.messages[line[place - 1]].rank + self.messages[line[place]].rank) / 2
         line.insert(place, message_id)
@@ -85,12 +87,12 @@ class InboxOracle:
             return
         assert turn is not None
         message = self.messages[message_id]
-        if message.kind == "answer" and turn.messages:
-            # Given to the agent that waits for it: it belongs behind what the turn began with.
-            message.rank = max(self.messages[one].rank for one in turn.messages)
-        elif fields["list"] == "next-turn":
-            others = [one for one in turn.messages if self.messages[one].line == "next-turn"]
-            self._check("9", f"turn {turn.turn} took a second next-turn message", holds=not others)
+        others = [self.messages[one] for one in turn.messages if self.messages[one].line == "next-turn"]
+        if fields["list"] == "next-turn" and others:
+            given = message.kind == "answer"
+            self._check("9", f"turn {turn.turn} took a second next-turn message", holds=given)
+            # An answer for the agent that waits belongs behind what the turn began with.
+            message.rank = max(one.rank for one in others)
         turn.messages.append(message_id)
         message.turns.append(turn.turn)
 
@@ -105,9 +107,7 @@ class InboxOracle:
         turn.returned.append(message_id)
         line = self._pending[message.line]
         line.insert(0, message_id)
-        # What was put first in line meanwhile, and stopped nothing, waits for what it found open.
-        known = [self.messages[one] for one in line]
-        ordered = [one.rank for one in known if one.kind not in _WAITING or one.message_id in turn.messages]
+        ordered = [self.messages[one].rank for one in line]
         self._check("9", f"{message_id} went back out of order", holds=ordered == sorted(ordered))
         self._check("9", f"{message_id} hides an attempt", holds=int(fields["attempt"]) == message.returned)
 
