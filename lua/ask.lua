@@ -12,6 +12,7 @@
 --   BUSY         question_id  the turn has asked another one
 --   SUPERSEDED   why          what differs, or that the turn is being stopped
 -- @include lib/ownership
+-- @include lib/first_answer
 -- @include lib/stopping
 -- @include lib/question
 -- @include lib/acceptance
@@ -23,7 +24,8 @@ elseif text('open_answered') == question_id then
   return { 'ANSWERED', redis.call('HGET', messages, text('open_answer')) or '' }
 elseif text('question_id') == question_id then
   return { 'OK' }
-elseif text('open_asked') == question_id then
+elseif first_answer() then
+  -- Also when another was asked since: a packet that was under way all the time asks nothing again.
   return { 'GONE' }
 elseif is_stopping() then
   return { 'SUPERSEDED', 'stopping' }
@@ -32,7 +34,7 @@ elseif text('question_id') ~= '' then
 end
 
 accept_prompt()
-set('open_asked', question_id)
+keep_answer('asked')
 set('question_id', question_id)
 set('question_turn', text('open_turn'))
 set('question_waits', '1')

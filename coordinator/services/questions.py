@@ -48,6 +48,8 @@ class Questions:
             "ask",
             session_id,
             question_id=question_id,
+            operation_id=question_id,
+            digest=digest("question", text),
             body=text,
             execution_id=ownership.execution_id,
             generation=ownership.generation,

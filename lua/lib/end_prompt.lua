@@ -9,7 +9,7 @@
 -- @include lib/operation
 
 local KEPT = { 'turn', 'generation', 'claim', 'execution', 'attempt', 'output', 'step_entry' }
-local DROPPED = { 'accepted', 'step', 'step_first', 'step_size', 'batch', 'asked', 'answered', 'answer' }
+local DROPPED = { 'accepted', 'step', 'step_first', 'step_size', 'batch', 'answered', 'answer' }
 
 local function publish_ready(policy)
   return redis.call('XADD', events, '*', 'type', 'agent.ready', 'session_id', session_id,

@@ -20,7 +20,6 @@ class Prompt:
     entry: int
     """The step entry that it began in."""
     accepted: bool = False
-    asked: str = ""
     answered: str = ""
 
 

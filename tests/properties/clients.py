@@ -47,7 +47,7 @@ class Clients(Machine):
     @rule(kind=st.sampled_from(["replace", "parent"]), data=st.data())
     def put_first(self, kind: str, data: st.DataObject) -> None:
         one = self.new("m")
-        chosen = data.draw(st.lists(st.sampled_from(self.ids[-6:]), max_size=2, unique=True))
+        chosen = data.draw(st.lists(st.sampled_from(self.ids[-6:]), max_size=self.numbers % 2 * 2, unique=True))
         text = "" if chosen else "text"
         found = self.put(
             one, lambda: self.kernel.stops.put_first(self.sid, text, kind=kind, chosen=chosen, message_id=one)

@@ -67,7 +67,7 @@ class Contexts(Driving):
         self.model.fail_call()
 
     @precondition(lambda self: self.model.lifecycle == "open" and not self.model.operation and not self.model.reset)
-    @precondition(lambda self: self.model.phase != "maintenance" and now_and_then(3)(self))
+    @precondition(lambda self: self.model.phase != "maintenance" and (is_open(self) or now_and_then(3)(self)))
     @rule(meanwhile=st.sampled_from(MEANWHILE), data=st.data(), committed=st.booleans())
     def whole_reset(self, meanwhile: str, data: st.DataObject, committed: bool) -> None:
         """What is open is stopped, the provider is called, and it ends; something comes meanwhile."""

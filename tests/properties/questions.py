@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tests.properties.turns import Turns
 
@@ -11,6 +11,8 @@ from tests.properties.turns import Turns
 class Questions(Turns):
     """One a session; it belongs to a turn, and outlives its end."""
 
+    asked: list[str] = field(default_factory=list)
+
     def ask(self, question_id: str) -> str:
         prompt = self.prompt
         assert prompt
@@ -18,14 +20,15 @@ class Questions(Turns):
             return "ANSWERED"
         if self.question == question_id:
             return "OK"
-        if prompt.asked == question_id:
+        if question_id in self.asked:
             return "GONE"
         if self.operation:
             return "SUPERSEDED"
         if self.question:
             return "BUSY"
         prompt.accepted = True
-        prompt.asked = self.question = question_id
+        self.question = question_id
+        self.asked.append(question_id)
         self.question_turn, self.waits = prompt.turn, True
         self.note("question.asked", question_id)
         return "OK"

@@ -158,3 +158,14 @@ async def test_f13_two_answers_that_come_at_once(kernel: Kernel) -> None:
         again = await kernel.questions.answer(scene.sid, "q", "this one", message_id="a1")
     assert (first.placement, again.placement, again.duplicate) == ("delivered", "delivered", True)
     assert (await kernel.questions.ask(scene.sid, await owned(scene), "q", "which?")).answer == "this one"
+
+
+async def test_f11_a_question_is_asked_once(kernel: Kernel) -> None:
+    """A late packet of it, when its turn has another one behind it, asks nothing again: nobody would wait for it."""
+    scene = await at_work(kernel)
+    owner = await owned(scene)
+    for question in ("q1", "q2"):
+        await kernel.questions.ask(scene.sid, owner, question, "which?")
+        await kernel.questions.answer(scene.sid, question, "this one")
+    async with unchanged(kernel):
+        assert (await kernel.questions.ask(scene.sid, owner, "q1", "which?")).verdict is Verdict.GONE
