@@ -36,9 +36,8 @@ elseif text('entering') ~= entry_id then
   return { 'GONE' }
 end
 
-local place = ''
 if error_text ~= '' then
-  place = give_entry_up(error_text)
+  give_entry_up(error_text)
 else
   set('entering', '')
   no_deadline('entry')
@@ -49,5 +48,4 @@ else
   end
 end
 set('entered_event', event_id)
-local after = go_on_after_entry()
-return done('OK', after ~= '' and after or place)
+return done('OK', go_on_after_entry())

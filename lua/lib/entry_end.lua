@@ -4,19 +4,19 @@
 -- @include lib/entry
 -- @include lib/exit
 
--- An activity with nothing open ends, an open turn goes on. Answers the token for which a placement has to be offered.
+-- An activity with nothing open ends, and nothing follows it, since all is parked; an open turn goes on.
 local function give_entry_up(why)
   fail_entry(why)
   if text('phase') == 'running' and text('open_claim') == '' then
-    local _, place = exit_decision(false, true)
+    exit_decision(false, true)
     hint_worker()
-    return place
+  else
+    raise_mark()
   end
-  raise_mark()
-  return ''
 end
 
--- What is awake now was awake before, or is the entry's own prompt.
+-- What is awake now was awake before, or is the entry's own prompt. Answers the token for which a placement has to be
+-- offered, or ''.
 local function go_on_after_entry()
   apply_move(next_entry)
   if text('phase') == 'idle' and text('lifecycle') == 'open' and has_awake() then
