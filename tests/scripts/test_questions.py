@@ -47,9 +47,10 @@ async def asked(kernel: Kernel, *, left: bool = False, ended: str = "", **policy
 
 
 async def test_asking_is_logged_and_announced_once_and_looked_at_again_by_its_id(kernel: Kernel) -> None:
-    """With a deadline of its own; a repeat writes nothing."""
+    """With a deadline of its own; a repeat writes nothing, nor does leaving another one."""
     scene = await asked(kernel)
     async with unchanged(kernel):
+        await kernel.questions.leave(scene.sid, "q9")
         assert (await ask(scene)).verdict is Verdict.OK
     view = await scene.view()
     assert (view.question, view.question_turn, view.waiting_for) == ("q", 1, "question")

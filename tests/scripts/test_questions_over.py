@@ -113,6 +113,17 @@ async def test_an_unsettled_turn_is_evaluated_by_the_ready_that_it_has(kernel: K
     assert (await settled(scene, "build")).detail == "advanced"
 
 
+async def test_how_an_earlier_turn_was_settled_does_not_count(kernel: Kernel) -> None:
+    """Its question stopped its evaluation; the next turn's is still to be settled, by the ready that it has."""
+    scene = await with_question(kernel)
+    await answered(scene)
+    await scene.claimed()
+    await ask(scene, "q2")
+    await scene.finished(await owned(scene))
+    assert await scene.expired("question") == "OK"
+    assert len(await scene.readies()) == 2
+
+
 async def test_one_that_was_answered_before_its_turn_was_settled_stops_no_evaluation(kernel: Kernel) -> None:
     """It is no longer pending then; the answer is the next prompt."""
     scene = await with_question(kernel, settle=False)
