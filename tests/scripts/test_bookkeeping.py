@@ -22,7 +22,7 @@ async def counters(scene: Scene) -> dict[str, int]:
 
 
 async def test_everything_is_counted_once(kernel: Kernel) -> None:
-    """The counters of a whole life, summed up over the partitions elsewhere; one turn is settled again, as evaluated."""
+    """The counters of a whole life, summed up over the partitions elsewhere; one turn is settled twice."""
     story = Story(kernel)
     await story.tell()
     log = [fields["type"] for _, fields in await kernel.store.redis.xrange(story.scene.keys["log"])]

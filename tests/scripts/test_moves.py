@@ -17,7 +17,7 @@ from coordinator.domain.errors import (
 from coordinator.domain.verdicts import Verdict
 from tests.scripts.flow import begun, entered, entries, in_step, of_type, on_workflow, settled, unsettled
 from tests.scripts.scene import Scene, unchanged
-from tests.scripts.states import owned
+from tests.scripts.states import owned, record
 
 if TYPE_CHECKING:
     from coordinator.domain.records import MoveAnswer
@@ -196,6 +196,7 @@ async def test_the_end_of_an_entry_applies_the_move_that_came_during_it(kernel: 
         "review", view.step_entry, False, "",
     )  # fmt: skip
     assert "entry" in await scene.deadlines()
+    assert not {"move_id", "move_step"} & (await record(scene)).keys()
     assert await entered(scene, "review it")
     assert ((await scene.view()).status, await scene.pending()) == ("running", ["review it"])
 

@@ -101,6 +101,16 @@ async def test_a_report_of_failure_is_repeated_by_its_own_worker_only(kernel: Ke
         assert not await ended(scene, committed=False)
 
 
+async def test_an_earlier_report_of_the_same_worker_makes_no_later_one_a_repeat(kernel: Kernel) -> None:
+    """The deadline ended this one."""
+    scene = await resetting(kernel, "called")
+    assert await ended(scene, committed=False, called=False)
+    assert await begun(scene, "r2") == "running"
+    assert await scene.expired("reset") == "OK"
+    async with unchanged(kernel):
+        assert not await kernel.resets.end(scene.sid, "e1", "r2", committed=False, why="late")
+
+
 @pytest.mark.parametrize("phase", ["open", "called", "starting"])
 async def test_only_the_worker_that_has_the_session_may_report(kernel: Kernel, phase: str) -> None:
     """Not before the prompt has ended, not another execution, not of another reset."""
@@ -118,7 +128,7 @@ async def test_the_deadline_while_the_prompt_unwinds_leaves_that_to_its_stop(ker
     assert await scene.expired("reset") == "OK"
     view = await scene.view()
     assert (view.open_turn, view.cancel_kind, view.reset_outcome, view.suspects) == (1, "system", "failed", ())
-    assert view.park_mark == view.sequence
+    assert (view.phase, view.activity, view.park_mark) == ("running", scene.token, view.sequence)
     assert "cancel" in await scene.deadlines()
     assert (await scene.finished(await owned(scene), "cancelled")).verdict is Verdict.GONE
     view = await scene.view()
@@ -233,11 +243,3 @@ async def test_a_stop_that_meets_the_deadline_applies_it_first(kernel: Kernel, s
     else:
         assert (await kernel.stops.put_direct(scene.sid, "next", wait=30)).placement == "started"
     assert await outcome(scene) == ("failed", "not answered in time")
-
-
-async def test_after_an_outage_a_stop_finds_it_still_on(kernel: Kernel) -> None:
-    """Deadlines count as not due until a sweep has given grace."""
-    scene = await quiesced(kernel)
-    await scene.make_due("reset")
-    await kernel.stops.cancel(scene.sid)
-    assert await outcome(scene) == ("running", "")

@@ -175,3 +175,23 @@ async def test_its_turn_is_settled_after_it_and_never_evaluated(kernel: Kernel) 
     await ended(scene)
     settled = await kernel.settlements.settle(event, entry, guard, seen=seen)
     assert (settled.verdict, settled.detail) == (Verdict.OK, "none")
+
+
+async def test_a_job_has_nothing_of_a_reset(kernel: Kernel) -> None:
+    """It is maintenance too: what befalls the idle execution is none of its business."""
+    scene = await Scene(kernel).opened()
+    await scene.finished(await scene.prompted())
+    await kernel.maintenance.begin(scene.sid, "job", "compact")
+    await scene.expired("lease")
+    view = await scene.view()
+    assert (view.phase, view.activity, view.reset_outcome, view.park_mark) == ("maintenance", "job", "", 0)
+    assert await of_type(scene, "reset.failed") == []
+    assert await kernel.maintenance.end(scene.sid, "job")
+
+
+async def test_after_an_outage_a_stop_finds_it_still_on(kernel: Kernel) -> None:
+    """Deadlines count as not due until a sweep has given grace."""
+    scene = await quiesced(kernel)
+    await scene.make_due("reset")
+    await kernel.stops.cancel(scene.sid)
+    assert await outcome(scene) == ("running", "")

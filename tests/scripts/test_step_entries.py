@@ -12,6 +12,7 @@ from coordinator.domain.records import SessionPolicy
 from coordinator.domain.verdicts import Verdict
 from coordinator.domain.workflow import Step, Workflow
 from tests.scripts.flow import FLOW, entered, entries, in_step, of_type, on_workflow
+from tests.scripts.resetting import begun
 from tests.scripts.scene import OFFERS, Scene, heard, unchanged
 from tests.scripts.states import brought, owned, record
 
@@ -74,8 +75,10 @@ async def test_claims_wait_for_the_entry_and_its_prompt_goes_before_what_waited(
     await scene.sent("second")
     async with unchanged(kernel):
         assert (await scene.claimed()).verdict is Verdict.ENTERING
+    token = scene.token
     async with heard(kernel, kernel.store.keys.control("w1")) as so_far:
         assert await entered(scene, "plan it")
+        assert (scene.token, (await scene.view()).activity) == (token, token)
         assert [text for _, text in await so_far()] == [f"run s {scene.token}"]
     assert await scene.pending() == ["plan it", "queued", "second"]
     ((message,),) = [(await scene.claimed()).messages]
@@ -157,6 +160,21 @@ async def test_an_entry_that_fails_parks_and_the_step_keeps_its_new_name(kernel:
     assert not any(entry.awake for entry in view.inbox.next_turn)
     if state == "open":
         assert (await scene.finished(await owned(scene))).verdict is Verdict.GO_ON
+
+
+@pytest.mark.parametrize("owner", ["job", "reset"])
+async def test_an_entry_that_fails_ends_no_job_and_no_reset(kernel: Kernel, owner: str) -> None:
+    """They have the session; what is queued is parked."""
+    scene = await prompted_entry(kernel)
+    if owner == "reset":
+        assert await begun(scene) == "running"
+    else:
+        await kernel.stops.cancel(scene.sid, keep_inbox=False)
+        await kernel.maintenance.begin(scene.sid, "r", "compact")
+    assert await entered(scene, error="boom")
+    view = await scene.view()
+    assert (view.phase, view.activity, view.step_failed) == ("maintenance", "r", True)
+    assert view.park_mark == view.sequence
 
 
 async def test_an_entry_that_nobody_ends_is_announced_twice_more_and_has_then_failed(kernel: Kernel) -> None:

@@ -146,3 +146,14 @@ async def test_a_late_stop_is_logged_as_one_of_that_turn(kernel: Kernel) -> None
     for number in range(2):
         await kernel.stops.cancel(scene.sid, operation_id=f"o{number}")
     assert [entry["turn"] for entry in await of_type(scene, "turn.cancelled_by_user")] == ["1"]
+
+
+@pytest.mark.parametrize("kind", ["user", "parent"])
+async def test_a_stop_that_was_not_acknowledged_decides_as_one_that_was(kernel: Kernel, kind: Any) -> None:
+    """Escalated is stopped."""
+    scene = await in_step(kernel)
+    await scene.prompted()
+    await kernel.stops.cancel(scene.sid, kind=kind)
+    assert await scene.expired("cancel") == "OK"
+    _, seen = await begun(scene)
+    assert (seen.evaluates, seen.cancel) == ("evaluate" if kind == "user" else "none", kind)
