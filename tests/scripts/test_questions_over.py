@@ -79,6 +79,9 @@ async def test_a_turn_that_ended_with_its_question_open_is_evaluated_when_that_h
     assert (again.claim_id, again.turn, again.reason) == (event.claim_id, event.turn, event.reason)
     assert ((await scene.view()).unsettled_turn, (await record(scene))["last_entry"]) == (1, second)
     assert "settlement" in await scene.deadlines()
+    async with unchanged(kernel):
+        for entry in (first, second):
+            assert (await kernel.settlements.settle(event, entry)).verdict is Verdict.EVALUATE
     guard, seen = await begun(scene)
     assert (seen.evaluates, seen.step) == ("evaluate", "plan")
     assert (await settled(scene, "build", seen=seen, guard=guard)).detail == "advanced"

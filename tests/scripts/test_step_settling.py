@@ -53,7 +53,7 @@ async def test_advanced_enters_the_next_step_once_and_gives_the_guard_back(kerne
     assert (answer.verdict, answer.detail) == (Verdict.OK, "advanced")
     view = await scene.view()
     assert (view.step, view.entering, view.unsettled_turn) == ("build", view.step_entry, 0)
-    assert (view.step_entry != before, view.guard_number) == (True, 0)
+    assert (view.step_entry != before, view.guard_number, await of_type(scene, "error")) == (True, 0, [])
     assert [event.step for _, event in await entries(scene)] == ["plan", "build"]
     assert (entry in await scene.delivered(), "entry" in await scene.deadlines()) == (False, True)
     async with unchanged(kernel):
