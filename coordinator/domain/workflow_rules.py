@@ -1,9 +1,9 @@
 """What steps must be to each other: names, targets, reachability, loops.
 
-A turn's end is the only thing that leads from step to step by itself, so a loop takes a turn for each of its steps. One in
-which no step starts a turn is refused: it does no work, and each message that somebody sends only changes the step's
-name; a prompt or `auto_start` was forgotten. One whose every step starts by itself goes on until somebody stops it: that
-is what a loop of agents is for.
+A turn's end is the only thing that leads from step to step by itself, so a loop takes a turn for each of its steps. One
+in which no step starts a turn is refused: it does no work, and each message that somebody sends only changes the step's
+name; a prompt or `auto_start` was forgotten. One whose every step starts by itself goes on until somebody stops it:
+that is what a loop of agents is for.
 
 A move leads to any step, so a step that only moves lead to says so (`by_move`); of any other that no turn's end leads
 to it is more likely that a name is wrong.
