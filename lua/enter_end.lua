@@ -32,7 +32,7 @@ redis.call('XACK', events, group, event_id)
 if text('entered_event') == event_id then
   local again = restarted_before()
   return { 'OK', again and again[2] or '' }
-elseif text('entering') ~= entry_id then
+elseif entry_id == '' or text('entering') ~= entry_id then
   return { 'GONE' }
 end
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
+
+_Id = Annotated[str, msgspec.Meta(min_length=1)]
+"""An empty one would name whatever a session has none of."""
 
 
 class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
@@ -58,7 +61,7 @@ class StepEntering(_Event, frozen=True, kw_only=True, tag="step.entering"):
 
     workflow: str
     step: str
-    entry_id: str
+    entry_id: _Id
 
     @property
     def key(self) -> str:
@@ -71,7 +74,7 @@ class StepEntered(_Event, frozen=True, kw_only=True, tag="step.entered"):
 
     workflow: str
     step: str
-    entry_id: str
+    entry_id: _Id
 
     @property
     def key(self) -> str:
@@ -82,7 +85,7 @@ class StepEntered(_Event, frozen=True, kw_only=True, tag="step.entered"):
 class QuestionAsked(_Event, frozen=True, kw_only=True, tag="question.asked"):
     """The agent of an open turn has asked a person something."""
 
-    question_id: str
+    question_id: _Id
     turn: int
     text: str
 

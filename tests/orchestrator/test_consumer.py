@@ -129,8 +129,14 @@ async def test_entries_whose_delivery_was_lost_are_read_from_the_pending_list(
         await stop(task)
 
 
+NO_ENTRY = {
+    "type": "step.entering", "session_id": "s", "execution_id": "", "worker_id": "", "reason": "", "at_ms": "1",
+    "workflow": "flow", "step": "fresh", "entry_id": "",
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    "fields", [{"type": "agent.ready", "session_id": "s"}, {"garbage": "1"}, {"type": "agent.new"}]
+    "fields", [{"type": "agent.ready", "session_id": "s"}, {"garbage": "1"}, {"type": "agent.new"}, NO_ENTRY]
 )
 async def test_an_unreadable_entry_is_acknowledged_and_counted(
     coord: Coordinator, player: Make, replica: Replica, fields: dict[Any, Any]

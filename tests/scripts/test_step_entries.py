@@ -115,6 +115,7 @@ async def test_an_entry_ends_once(kernel: Kernel, error: str) -> None:
         assert await kernel.workflows.enter_end(scene.sid, event.entry_id, event_id, body="plan it", error=error)
         assert not await kernel.workflows.enter_end(scene.sid, event.entry_id, "0-1", body="again")
         assert not await kernel.workflows.enter_end(scene.sid, "n-other", "0-2", error="late")
+        assert not await kernel.workflows.enter_end(scene.sid, "", "0-3", body="of no entry")
     assert not await kernel.workflows.enter_end("nobody", event.entry_id, "0-1")
     assert not await kernel.store.redis.exists(kernel.store.keys.session("nobody")["session"])
 
