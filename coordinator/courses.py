@@ -21,7 +21,7 @@ def course(scene: Scene) -> Iterator[str]:
         )
     elif seen.step_failed:
         why = scene.entry_why or "the log no longer says why"
-        yield f"Step {seen.step!r} was not entered: {why}. What was queued is parked."
+        yield f"Step {seen.step!r} was not entered: {why}. What was queued is parked, and no turn completes the step."
     elif seen.step:
         signalled = ", and signalled" if seen.signalled else ""
         yield f"It is at step {seen.step!r} of workflow {seen.workflow!r}{signalled}."
@@ -35,7 +35,10 @@ def course_advice(scene: Scene) -> Iterator[str]:
     """Say what somebody could do about that."""
     seen, name = scene.seen, scene.seen.session_id
     if seen.reset_pending:
-        yield f"Wait for the end of the reset: `coordinator wait {name}`; what is sent meanwhile runs afterwards."
+        yield (
+            f"Wait for the end of the reset: `coordinator wait {name}`; what is sent meanwhile runs afterwards, or is "
+            "parked if it fails."
+        )
     elif seen.reset_outcome == "failed":
         yield f"To try the reset again: `coordinator reset {name}`."
     if seen.lifecycle != "open":
@@ -43,7 +46,7 @@ def course_advice(scene: Scene) -> Iterator[str]:
     if seen.step_failed:
         yield (
             f"When the reason is gone, enter a step anew: `coordinator move {name} STEP`; "
-            f"or go on in this one without its prompt: `coordinator send {name} TEXT`."
+            f"or work in this one, as it is: `coordinator send {name} TEXT`."
         )
     if seen.pending_move and not (seen.open_turn or seen.unsettled_turn or seen.entering):
         yield f"To move now: `coordinator move {name} {seen.pending_move}`."

@@ -133,7 +133,7 @@ def _idle(scene: Scene) -> str:
     if scene.awake:
         return f"It is idle although {scene.awake} of its messages should have started it."
     if scene.parked:
-        why = "a stop or a failed turn parked them, or they were sent not to wake it"
+        why = "a stop, or a turn, start, reset or step that failed, parked them, or they were sent not to wake it"
         return f"It is idle, and {scene.parked} messages wait for one that wakes it ({why})."
     last = f" Turn {seen.last_turn} was its last one, and ended {seen.last_reason}." if seen.last_turn else ""
     return f"It is idle: nothing is queued.{last}"

@@ -39,7 +39,8 @@ async def open_(options: Namespace, out: Output) -> None:
         found = {"session_id": options.session, "created": created, "policy": builtins(policy)}
         out.record(found | ({"workflow": options.workflow} if options.workflow else {}))
     else:
-        out.line(f"{options.session} {'opened' if created else 'was open; its policy is now as given'}")
+        state = "opened" if created else "was open; its policy is now as given here, with defaults for the rest"
+        out.line(f"{options.session} {state}{f', on workflow {options.workflow}' if options.workflow else ''}")
 
 
 async def send(options: Namespace, out: Output) -> int:

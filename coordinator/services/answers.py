@@ -77,8 +77,8 @@ def refusal(reply: Reply, session_id: str, *, message_id: str = "") -> Coordinat
             )
         case Verdict.WORKFLOW:
             return UsageError(
-                f"Session {session_id!r} is on workflow {details[0]!r}, which it can't leave, and which needs "
-                "settlement=required; open another session for another workflow."
+                f"Session {session_id!r} can't be opened so with workflow {details[0]!r}: no workflow goes with "
+                "settlement=none, and a session that is on one can't leave it for another."
             )
         case Verdict.SUPERSEDED | Verdict.STALE:
             return Superseded(f"Session {session_id!r} has another owner by now; nothing was changed.")

@@ -8,9 +8,11 @@ local function cancelled_by()
   return late ~= '' and outranks(late, kind) and late or kind
 end
 
--- A turn is evaluated only against the step entry that it began in.
+-- A turn is evaluated only against the step entry that it began in. What runs in a step that could not be entered does
+-- not complete it: the step's own prompt never ran.
 local function is_in_step()
-  return text('workflow') ~= '' and text('entering') == '' and text('last_step_entry') == text('step_entry')
+  return text('workflow') ~= '' and text('entering') == '' and text('step_failed') == ''
+    and text('last_step_entry') == text('step_entry')
 end
 
 local function is_finished()

@@ -105,7 +105,7 @@ class Steps(Activities):
 
     @property
     def in_step(self) -> bool:
-        return bool(self.workflow) and not self.entering and self.last_entry == self.entry
+        return bool(self.workflow) and not (self.entering or self.failed) and self.last_entry == self.entry
 
     def note_late_stop(self, kind: str) -> None:
         if not self.prompt and self.unsettled and RANK[kind] > RANK[self.late_kind]:

@@ -183,3 +183,15 @@ async def test_handlers_that_failed_for_good_lead_nowhere(kernel: Kernel) -> Non
     assert [entry["outcome"] for entry in await of_type(scene, "turn.settled")] == ["failed"]
     assert (await scene.view()).step == "plan"
     assert (await record(scene))["settled_outcome"] == "failed"
+
+
+async def test_what_runs_in_a_step_that_was_not_entered_does_not_complete_it(kernel: Kernel) -> None:
+    """Its own prompt never ran: the step stays until somebody moves the session, to this step again or to another."""
+    scene = await in_step(kernel)
+    await kernel.workflows.move(scene.sid, "build")
+    await entered(scene, error="boom")
+    await scene.finished(await scene.prompted("hello"))
+    await scene.delivered()
+    entry, event = (await scene.readies())[-1]
+    assert (await kernel.settlements.settle(event, entry)).detail == "stayed"
+    assert (await scene.view()).step == "build"
