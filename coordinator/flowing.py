@@ -16,9 +16,9 @@ class Flowing(Watching):
         """Give the session's agent a fresh context, and return when it has one; what runs is stopped before.
 
         What is queued, and what is sent meanwhile, runs afterwards; a reset that fails parks it until the next wake.
-        Waits up to `timeout` seconds for the guard and the end (without one, up to `guard_wait` for the guard, and until
-        `reset_timeout` has ended the reset). Once begun it goes on without its caller: `TimeoutError` undoes nothing,
-        and the same `operation_id` joins it again.
+        Waits up to `timeout` seconds for the guard and the end (without one, up to `guard_wait` for the guard, and
+        until `reset_timeout` has ended the reset). Once begun it goes on without its caller: `TimeoutError` undoes
+        nothing, and the same `operation_id` joins it again.
 
         Raises `ResetFailed` with the reason when the agent keeps its old context, `GuardBusy`, `ResetInProgress` for
         another reset, `CancelConflict` while a stop is recorded, `SessionBusy` during a maintenance job,

@@ -143,7 +143,7 @@ async def test_a_step_is_explained_while_it_is_entered_and_when_it_could_not_be(
     await hand.enter("s", error="no worker for its reset")
     seen = await told(coord)
     assert (seen.step, seen.step_failed, seen.pending_move) == ("check", True, "")
-    assert seen.why[0] == "Step 'check' was not entered: no worker for its reset. What was queued is parked, and no turn completes the step."
+    assert seen.why[0].startswith("Step 'check' was not entered: no worker for its reset. What was queued is parked")
     assert "coordinator move s STEP" in seen.advice[0]
     await session.move("implement")
     await hand.enter("s")
