@@ -1,11 +1,9 @@
 -- FLAGS allow-oom
 -- Stop what runs: record the operation for exactly what is open, or end an activity with nothing open at once.
 --
--- KEYS  guard         hash  owner and number, under a TTL
 -- ARGV  operation_id  id    made by the caller; the ticket, unless the call joins another's
 -- ARGV  kind          word  user, parent, silent or system
 -- ARGV  keep_inbox    flag  0 discards everything pending first
--- ARGV  guard_number  int   the caller's guard, 0 for none
 -- Replies
 --   OK            ticket outcome place  outcome: empty while it is pending
 --   DUPLICATE     ticket outcome        the first answer
@@ -14,6 +12,7 @@
 --   GUARD_LOST                          the number is no longer the guard's
 --   TURN_CHANGED                        the expected turn or generation is not current
 --   OPERATION     kind                  an operation that can't be joined is recorded
+-- @include lib/fence
 -- @include lib/first_answer
 -- @include lib/stop
 
@@ -31,7 +30,7 @@ elseif first then
   return { 'DUPLICATE', first[1], first[2] == '-' and '' or first[2] }
 elseif text('schema') == '' then
   return { 'NO_SESSION' }
-elseif guard_number ~= '0' and redis.call('HGET', guard, 'number') ~= guard_number then
+elseif has_lost_guard() then
   return { 'GUARD_LOST' }
 end
 place_offered = apply_overdue()

@@ -6,7 +6,7 @@
 --   OK          lifecycle  closing while a prompt or maintenance job is open, else closed; a repeat: what it is by then
 --   NO_SESSION
 -- @include lib/overdue
--- @include lib/question
+-- @include lib/abandon
 
 if text('schema') == '' then
   return { 'NO_SESSION' }
@@ -18,10 +18,7 @@ apply_overdue()
 discard_all('closed')
 raise_mark()
 set('lifecycle', 'closing')
-expire_question('closed')
-if text('entering') ~= '' then
-  fail_entry('the session is closed')
-end
+abandon_flow()
 if is_resetting() then
   local called = is_called()
   end_reset('failed', 'the session is closed')

@@ -15,14 +15,8 @@
 -- @include lib/done
 
 local function put_prompt()
-  write_info(message_id, { sequence = text('entry_sequence'), wake = '1', list = 'next-turn', kind = 'entry', attempt = 0,
-    guard = '0', rest = '- workflow' })
-  redis.call('LPUSH', next_turn, message_id)
-  redis.call('HSET', messages, message_id, body)
-  redis.call('ZADD', awake, text('entry_sequence'), message_id)
-  set('inbox_bytes', number('inbox_bytes') + #body)
-  log_entry('inbox.inserted', 'message_id', message_id, 'list', 'next-turn', 'sequence', text('entry_sequence'), 'wake', '1',
-    'kind', 'entry')
+  add(message_id, body, { sequence = text('entry_sequence'), wake = '1', list = 'next-turn', kind = 'entry',
+    attempt = 0, guard = '0', rest = '- workflow' }, true)
   if text('entry_dropped') ~= '' then
     discard(message_id, 'cancelled')
   end
@@ -30,8 +24,7 @@ end
 
 redis.call('XACK', events, group, event_id)
 if text('entered_event') == event_id then
-  local again = restarted_before()
-  return { 'OK', again and again[2] or '' }
+  return { 'OK', placed_before() }
 elseif entry_id == '' or text('entering') ~= entry_id then
   return { 'GONE' }
 end

@@ -10,8 +10,7 @@
 -- @include lib/endings
 
 if text('open_claim') == '' and text('last_reason') == 'escalated' and not differs_from('last_') then
-  local again = restarted_before()
-  return { 'OK', again and again[2] or '' }
+  return { 'OK', placed_before() }
 elseif not owns() then
   return { 'SUPERSEDED', why_stale() }
 elseif not is_stopping() then

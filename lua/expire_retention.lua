@@ -9,8 +9,7 @@
 --   GONE     it is not idle
 -- @include lib/due
 -- @include lib/close_now
--- @include lib/question
--- @include lib/entry
+-- @include lib/abandon
 
 if not is_due('retention') then
   return { 'NOT_DUE' }
@@ -26,10 +25,7 @@ elseif text('phase') ~= 'idle' then
   return { 'GONE' }
 end
 
-expire_question('closed')
-if text('entering') ~= '' then
-  fail_entry('the session is closed')
-end
+abandon_flow()
 discard_all('expired')
 close_now()
 return done('OK', 'closed')

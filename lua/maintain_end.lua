@@ -8,8 +8,7 @@
 -- @include lib/end_maintenance
 
 if text('maintenance_last') == token and text('maintenance_lost') == '' then
-  local again = restarted_before()
-  return { 'OK', again and again[2] or '' }
+  return { 'OK', placed_before() }
 elseif text('phase') ~= 'maintenance' or text('activity') ~= token then
   return { 'SUPERSEDED' }
 end

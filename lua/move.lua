@@ -1,10 +1,8 @@
 -- Move a session to another step of its workflow: at once, or at the end of the turn that is under way.
 --
--- KEYS  guard         hash  owner and number, under a TTL
 -- ARGV  operation_id  id    the move's; its repeat gets the first answer
 -- ARGV  step          word  where to
 -- ARGV  deferred      flag  1 when a turn that runs has to be settled first
--- ARGV  guard_number  int   the caller's guard, 0 for none
 -- ARGV  next_entry    id    for the entry that may begin
 -- Replies
 --   OK          answer  applied or pending
@@ -14,6 +12,7 @@
 --   CLOSED
 --   GUARD_LOST          the number is no longer the guard's
 --   GONE                the session has no workflow
+-- @include lib/fence
 -- @include lib/first_answer
 -- @include lib/entry
 -- @include lib/done
@@ -27,7 +26,7 @@ elseif text('schema') == '' then
   return { 'NO_SESSION' }
 elseif text('lifecycle') ~= 'open' then
   return { 'CLOSED' }
-elseif guard_number ~= '0' and redis.call('HGET', guard, 'number') ~= guard_number then
+elseif has_lost_guard() then
   return { 'GUARD_LOST' }
 elseif text('workflow') == '' then
   return { 'GONE' }

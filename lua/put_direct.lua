@@ -1,7 +1,5 @@
 -- Put a direct prompt first in line. It stops nothing; it waits for what came before, within a bound of its own.
 --
--- KEYS  guard         hash  owner and number, under a TTL
--- ARGV  guard_number  int   the caller's guard, 0 for none
 -- ARGV  token         id    the activity that this call may start
 -- ARGV  wait_ms       ms    how long it may stay in line
 -- ARGV  behind_ms     ms    the most of that, behind a prompt that is owed or unsettled, or a step that is being entered
@@ -15,6 +13,7 @@
 --   GUARD_LOST                              the number is no longer the guard's
 --   RESETTING     reset_id                  it does not wait behind a reset
 --   OWED          message id                another direct prompt waits already
+-- @include lib/fence
 -- @include lib/insert
 -- @include lib/overdue
 -- @include lib/direct
@@ -26,7 +25,7 @@ elseif text('schema') == '' then
   return { 'NO_SESSION' }
 elseif text('lifecycle') ~= 'open' then
   return { 'CLOSED' }
-elseif guard_number ~= '0' and redis.call('HGET', guard, 'number') ~= guard_number then
+elseif has_lost_guard() then
   return { 'GUARD_LOST' }
 end
 local place = apply_overdue()

@@ -1,8 +1,6 @@
 -- Put a message first in line and stop what runs, both or neither: a replacement or an interrupt.
 --
--- KEYS  guard         hash  owner and number, under a TTL
 -- ARGV  kind          word  replace or parent (an interrupt, which parks what was queued before)
--- ARGV  guard_number  int   the caller's guard, 0 for none
 -- ARGV  token         id    the activity that this call may start
 -- Replies
 --   OK            placement sequence place  place: the token for which a placement has to be offered, or empty
@@ -15,6 +13,7 @@
 --   TURN_CHANGED                            the expected turn or generation is not current
 --   OPERATION     kind                      an operation that can't be joined is recorded
 --   GONE          message id                a chosen message is not pending
+-- @include lib/fence
 -- @include lib/insert
 -- @include lib/stop
 -- @include lib/chosen
@@ -26,7 +25,7 @@ elseif text('schema') == '' then
   return { 'NO_SESSION' }
 elseif text('lifecycle') ~= 'open' then
   return { 'CLOSED' }
-elseif guard_number ~= '0' and redis.call('HGET', guard, 'number') ~= guard_number then
+elseif has_lost_guard() then
   return { 'GUARD_LOST' }
 end
 local place_offered = apply_overdue()

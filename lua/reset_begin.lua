@@ -25,8 +25,7 @@ if text('schema') == '' then
 elseif text('reset_id') == reset_id then
   return { 'OK', 'running', '' }
 elseif text('reset_last') == reset_id then
-  local again = restarted_before()
-  return { 'OK', text('reset_outcome'), again and again[2] or '' }
+  return { 'OK', text('reset_outcome'), placed_before() }
 elseif conflicts then
   return { 'CONFLICT' }
 elseif first then

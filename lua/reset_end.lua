@@ -14,8 +14,7 @@
 -- @include lib/done
 
 if text('reset_last') == reset_id and text('reset_outcome') == outcome and text('reset_by') == execution_id then
-  local again = restarted_before()
-  return { 'OK', again and again[2] or '' }
+  return { 'OK', placed_before() }
 elseif text('reset_id') ~= reset_id or text('execution_id') ~= execution_id or not is_called() then
   return { 'SUPERSEDED' }
 end

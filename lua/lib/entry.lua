@@ -39,7 +39,7 @@ end
 local function apply_move(entry_id)
   local step = text('move_step')
   if step == '' then
-    return false
+    return
   end
   log_entry('move.applied', 'move_id', text('move_id'), 'step', step)
   set('move_id', '')
@@ -47,5 +47,4 @@ local function apply_move(entry_id)
   if step ~= text('step') or text('step_failed') ~= '' then
     begin_entry(step, entry_id)
   end
-  return true
 end

@@ -34,3 +34,9 @@ local function restarted_before()
   end
   return { 'RESTARTED', text('activity_execution') == '' and not is_live() and next_token or '' }
 end
+
+-- The same for a script that answers with the token alone: '' when the first call began nothing, or that is placed.
+local function placed_before()
+  local again = restarted_before()
+  return again and again[2] or ''
+end

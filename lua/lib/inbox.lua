@@ -24,6 +24,19 @@ local function key_of(list)
   return list == 'next-step' and next_step or next_turn
 end
 
+-- A message that is new, into the list that its info names.
+local function add(id, content, info, first)
+  set('inbox_bytes', number('inbox_bytes') + #content)
+  redis.call(first and 'LPUSH' or 'RPUSH', key_of(info.list), id)
+  redis.call('HSET', messages, id, content)
+  write_info(id, info)
+  if info.wake == '1' then
+    redis.call('ZADD', awake, info.sequence, id)
+  end
+  log_entry('inbox.inserted', 'message_id', id, 'list', info.list, 'sequence', info.sequence, 'wake', info.wake,
+    'kind', info.kind)
+end
+
 local function pending()
   return redis.call('LLEN', next_turn) + redis.call('LLEN', next_step)
 end

@@ -32,14 +32,7 @@ end
 local function insert(into, first, wakes, kind, of_guard)
   local sequence = int(number('sequence') + 1)
   set('sequence', sequence)
-  set('inbox_bytes', number('inbox_bytes') + #body)
-  redis.call(first and 'LPUSH' or 'RPUSH', key_of(into), message_id)
-  redis.call('HSET', messages, message_id, body)
-  write_info(message_id, { sequence = sequence, wake = wakes, list = into, kind = kind, attempt = 0, guard = of_guard,
-    rest = digest .. ' ' .. sender })
-  if wakes == '1' then
-    redis.call('ZADD', awake, sequence, message_id)
-  end
-  log_entry('inbox.inserted', 'message_id', message_id, 'list', into, 'sequence', sequence, 'wake', wakes, 'kind', kind)
+  add(message_id, body, { sequence = sequence, wake = wakes, list = into, kind = kind, attempt = 0, guard = of_guard,
+    rest = digest .. ' ' .. sender }, first)
   return sequence
 end
