@@ -76,7 +76,7 @@ class Coordinator:
 
     async def workflows(self) -> list[str]:
         """List the names of the workflows that orchestrators have published."""
-        return sorted(await self.kernel.workflows.names())
+        return await self.kernel.workflows.names()
 
     async def stats(self) -> Stats:
         """Count sessions, events, and what the scripts counted."""

@@ -17,6 +17,7 @@ from coordinator.domain.errors import (
     UsageError,
 )
 from coordinator.domain.events import StepEntering
+from coordinator.domain.records import ResetStage
 from coordinator.domain.verdicts import Verdict
 from coordinator.domain.workflow import Step
 from coordinator.services import Kernel
@@ -25,7 +26,6 @@ from coordinator.streams.group import Entry, Group
 
 _log = logging.getLogger(__name__)
 
-_Stage = Literal["running", "committed", "failed"]
 _REFUSED: Final = (OwnershipError, ContentionError, UsageError)
 
 
@@ -91,7 +91,7 @@ class Entering:
             raise EntryFailed(f"the reset of its agent failed: {why}")
         return stage
 
-    async def _begun(self, event: StepEntering) -> _Stage:
+    async def _begun(self, event: StepEntering) -> ResetStage:
         with contextlib.suppress(GuardLost):
             # A repeat needs no guard, and somebody who holds it by now may be waiting for this entry.
             return await self._begin(event, 0)
@@ -100,7 +100,7 @@ class Entering:
                 raise GuardBusy(f"the guard of session {event.session_id} is held", guard.owner, guard.ms_left)
             return await self._begin(event, guard.number)
 
-    async def _begin(self, event: StepEntering, guard_number: int) -> _Stage:
+    async def _begin(self, event: StepEntering, guard_number: int) -> ResetStage:
         return await self._kernel.resets.begin(
             event.session_id, _reset_id(event), guard_number, entry_id=event.entry_id
         )

@@ -16,13 +16,12 @@ def reasons(scene: Scene) -> Iterator[str]:
     if seen.cancel_pending:
         yield _stopping(scene)
     yield from course(scene)
-    if seen.phase == "maintenance" and seen.reset_pending:
-        pass
-    elif seen.phase == "maintenance":
-        yield (
-            f"Maintenance job {seen.maintenance!r} has it; messages queue until it ends. "
-            f"Its lease ends {scene.until('maintenance')}."
-        )
+    if seen.phase == "maintenance":
+        if not seen.reset_pending:
+            yield (
+                f"Maintenance job {seen.maintenance!r} has it; messages queue until it ends. "
+                f"Its lease ends {scene.until('maintenance')}."
+            )
     elif seen.open_turn:
         yield _owed(scene)
     elif seen.phase == "running":

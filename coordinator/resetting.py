@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import Literal
 
 from coordinator.domain.errors import GuardLost, ResetFailed, UsageError
 from coordinator.domain.ids import check_id, new_id
+from coordinator.domain.records import ResetStage
 from coordinator.guard import Guard
 from coordinator.services import Kernel
 from coordinator.settings import Settings
 from coordinator.streams.hints import Hints
-
-Stage = Literal["running", "committed", "failed"]
 
 
 class Resetting:
@@ -62,8 +60,8 @@ class Resetting:
             return False
         return True
 
-    async def _ended(self, reset_id: str, bound: float) -> tuple[Stage, str]:
-        async def look() -> tuple[Stage, str] | None:
+    async def _ended(self, reset_id: str, bound: float) -> tuple[ResetStage, str]:
+        async def look() -> tuple[ResetStage, str] | None:
             stage, why = await self._kernel.resets.state(self._session_id, reset_id)
             return None if stage == "running" else (stage, why)
 

@@ -75,7 +75,7 @@ class Settling:
     async def lost(self, partition: int, number: int) -> None:
         """Count entries that were trimmed away unhandled; their sessions are found by their settlement deadline."""
         _log.warning("%d entries of partition %d were gone before they were handled", number, partition)
-        await self._count("malformed", partition, number)
+        await self._count_malformed(partition, number)
 
     async def _ready(self, entry: Entry, event: AgentReady, tries: int) -> float | None:
         # Of the other reasons only a stop at some steps is evaluated, and the script knows of those.
@@ -88,7 +88,7 @@ class Settling:
     async def _malformed(self, entry: Entry, tries: int, error: Exception) -> float | None:
         if tries == 0:
             _log.warning("entry %s of partition %d can't be read: %s", entry.id, entry.partition, error)
-            await self._count("malformed", entry.partition, 1)
+            await self._count_malformed(entry.partition, 1)
         event = await self._recorded(entry)
         if event is not None:
             return await self._ready(entry, event, tries)
@@ -108,6 +108,6 @@ class Settling:
         fields = {name: value or absent[name] for name, value in zip(_RECORDED, values, strict=True)}
         return msgspec.convert({"type": "agent.ready", "session_id": session_id, **fields}, AgentReady, strict=False)
 
-    async def _count(self, what: str, partition: int, number: int) -> None:
+    async def _count_malformed(self, partition: int, number: int) -> None:
         store = self._kernel.store
-        await store.redis.execute_command("HINCRBY", store.keys.partition(partition)["counters"], what, number)
+        await store.redis.execute_command("HINCRBY", store.keys.partition(partition)["counters"], "malformed", number)

@@ -114,8 +114,7 @@ class _Inquiry:
 
 def _check(turn: LiveTurn) -> None:
     """Raise if the turn is over, or is being stopped: then it waits for no answer."""
-    if turn.output.over:
-        raise Superseded(turn.output.over)
+    turn.output.check()
     if turn.cancelled.is_set():
         raise QuestionClosed(f"The turn is being stopped ({turn.cancel_cause}); it gets no answer any more.")
 

@@ -37,10 +37,10 @@ class Output:
         self.number = 0
         """Of the newest piece sent; from 1 on the prompt is accepted."""
 
-    @property
-    def over(self) -> str:
-        """Why nothing is taken any more; empty while something is."""
-        return self._over
+    def check(self) -> None:
+        """Raise Superseded, with the reason, if nothing is taken any more."""
+        if self._over:
+            raise Superseded(self._over)
 
     async def accept(self) -> bool:
         """Record the acceptance without text. False when the prompt is no longer its owner's."""
@@ -52,8 +52,7 @@ class Output:
 
     async def emit(self, text: str) -> None:
         """Take text; wait only while a full batch is being written. Raises Superseded."""
-        if self._over:
-            raise Superseded(self._over)
+        self.check()
         self._parts.append(text)
         self._size += len(text) if text.isascii() else len(text.encode())
         if self._size >= LIMIT:
@@ -76,8 +75,7 @@ class Output:
                 break
             # Shielded: the agent's task may be cancelled here, what it has said stays said.
             await asyncio.shield(self._flight)
-        if self._over:
-            raise Superseded(self._over)
+        self.check()
 
     async def rest(self) -> tuple[int, str]:
         """End the stream: number and text of the last piece, which travels with the turn's end; 0 if there is none."""

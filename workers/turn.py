@@ -163,7 +163,7 @@ class LiveTurn:
     async def move(self, step: str) -> None:
         """Ask for a move to a workflow step, which is made when the turn is settled. Raises as the protocol says."""
         link, operation_id = self._link, new_id("o")
-        self._check()
+        self.output.check()
         _ = await link.ask(
             "move", lambda: link.workflows.move(link.session_id, step, deferred=True, operation_id=operation_id)
         )
@@ -171,12 +171,8 @@ class LiveTurn:
     async def signal(self) -> None:
         """Let the turn's end advance its step. Raises as the protocol says."""
         link = self._link
-        self._check()
+        self.output.check()
         await link.ask("signal", lambda: link.workflows.signal(link.session_id))
-
-    def _check(self) -> None:
-        if self.output.over:
-            raise Superseded(self.output.over)
 
     async def _write(self, number: int, text: str) -> bool:
         link = self._link

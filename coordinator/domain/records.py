@@ -11,6 +11,7 @@ Placement = Literal["started", "latched", "parked", "queued", "delivered"]
 OnBusy = Literal["enqueue", "steer", "replace", "reject"]
 CancelKind = Literal["user", "parent", "silent", "system"]
 MoveAnswer = Literal["applied", "pending"]
+ResetStage = Literal["running", "committed", "failed"]
 Outcome = Literal["cancelled", "escalated", "completed", "lost", "idle"]
 Lifecycle = Literal["open", "closing", "closed"]
 

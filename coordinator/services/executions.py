@@ -10,6 +10,7 @@ import msgspec
 
 from coordinator.domain.ids import new_id
 from coordinator.domain.verdicts import Verdict
+from coordinator.services.receipts import offered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -71,8 +72,7 @@ class Executions:
         reply = await self._store.call(
             "release", session_id, execution_id=execution_id, reason=reason, next_token=new_id("a")
         )
-        if reply.word is Verdict.OK and reply.details[0]:
-            await self._placements.offer(session_id, reply.details[0])
+        await offered(reply, session_id, self._placements)
         return reply.word is not Verdict.BUSY
 
     async def renew(self, worker_id: str, held: Iterable[Held]) -> dict[str, Answer]:

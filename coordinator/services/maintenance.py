@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from coordinator.domain.ids import new_id
 from coordinator.domain.verdicts import Verdict
 from coordinator.services.answers import refusal
+from coordinator.services.receipts import offered
 
 if TYPE_CHECKING:
     from coordinator.store.queue import Placements
@@ -40,6 +41,4 @@ class Maintenance:
     async def end(self, session_id: str, token: str) -> bool:
         """Give the session back; what woke it meanwhile runs. False when it was another's already."""
         reply = await self._store.call("maintain_end", session_id, token=token, next_token=new_id("a"))
-        if reply.word is Verdict.OK and reply.details[0]:
-            await self._placements.offer(session_id, reply.details[0])
-        return reply.word is Verdict.OK
+        return await offered(reply, session_id, self._placements)

@@ -19,6 +19,15 @@ def digest(*parts: object) -> str:
     return blake2b("\0".join(map(str, parts)).encode(), digest_size=8).hexdigest()
 
 
+async def offered(reply: Reply, session_id: str, placements: Placements) -> bool:
+    """Offer the placement that a script's OK names, if it names one. False when it answered something else."""
+    if reply.word is not Verdict.OK:
+        return False
+    if reply.details[0]:
+        await placements.offer(session_id, reply.details[0])
+    return True
+
+
 async def receipt_of(reply: Reply, session_id: str, message_id: str, placements: Placements) -> Receipt:
     """The receipt of a call that inserted a message, its placement offered if it needs one. Raises its refusal."""
     if reply.word not in {Verdict.OK, Verdict.DUPLICATE}:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, cast
 
 from coordinator.domain.errors import Superseded, UsageError
 from coordinator.domain.ids import check_id, new_id
 from coordinator.domain.verdicts import Verdict
 from coordinator.services.answers import refusal
-from coordinator.services.receipts import digest
+from coordinator.services.receipts import digest, offered
 from coordinator.store.store import Reply
 
 if TYPE_CHECKING:
+    from coordinator.domain.records import ResetStage
     from coordinator.store.queue import Placements
     from coordinator.store.store import Store
-
-Stage = Literal["running", "committed", "failed"]
 
 
 class Resets:
@@ -25,7 +24,7 @@ class Resets:
         self._store = store
         self._placements = placements
 
-    async def begin(self, session_id: str, reset_id: str, guard_number: int, *, entry_id: str = "") -> Stage:
+    async def begin(self, session_id: str, reset_id: str, guard_number: int, *, entry_id: str = "") -> ResetStage:
         """Begin a reset under the guard, or learn what became of the one with this id, for which no guard is needed.
 
         What is open is stopped first, by an exclusive cancel. Raises GuardLost, ResetInProgress for another one,
@@ -51,7 +50,7 @@ class Resets:
             await self._placements.offer(session_id, place)
         if stage == "ended":
             stage, _ = await self.state(session_id, reset_id)
-        return cast("Stage", stage)
+        return cast("ResetStage", stage)
 
     async def end(
         self,
@@ -81,11 +80,9 @@ class Resets:
             called=int(called),
             next_token=next_token or new_id("a"),
         )
-        if reply.word is Verdict.OK and reply.details[0]:
-            await self._placements.offer(session_id, reply.details[0])
-        return reply.word is Verdict.OK
+        return await offered(reply, session_id, self._placements)
 
-    async def state(self, session_id: str, reset_id: str) -> tuple[Stage, str]:
+    async def state(self, session_id: str, reset_id: str) -> tuple[ResetStage, str]:
         """How far a reset is, and why it failed. Raises SessionUnknown, and UsageError for one that never began.
 
         The record keeps the newest reset, the log the earlier ones and the reasons.
@@ -100,7 +97,7 @@ class Resets:
             return "running", ""
         if last == reset_id and outcome == "committed":
             return "committed", ""
-        stages: tuple[Stage, ...] = ("failed", "committed")
+        stages: tuple[ResetStage, ...] = ("failed", "committed")
         for stage in stages:
             entry = await self._store.newest(keys["log"], f"reset.{stage}", reset_id=reset_id)
             if entry:

@@ -12,7 +12,7 @@ from coordinator.domain.records import Outcome
 from coordinator.domain.verdicts import Verdict
 from coordinator.services.answers import refusal
 from coordinator.services.bodies import check_body
-from coordinator.services.receipts import digest, receipt_of
+from coordinator.services.receipts import digest, offered, receipt_of
 from coordinator.store.store import Reply
 
 if TYPE_CHECKING:
@@ -214,6 +214,4 @@ class Stops:
             why=why,
             next_token=new_id("a"),
         )
-        if reply.word is Verdict.OK and reply.details[0]:
-            await self._placements.offer(session_id, reply.details[0])
-        return reply.word is Verdict.OK
+        return await offered(reply, session_id, self._placements)

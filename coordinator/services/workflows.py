@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
@@ -11,11 +11,12 @@ from coordinator.domain.ids import check_id, new_id
 from coordinator.domain.verdicts import Verdict
 from coordinator.domain.workflow import Step, Workflow
 from coordinator.services.answers import refusal
-from coordinator.services.receipts import digest
+from coordinator.services.receipts import digest, offered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from coordinator.domain.records import MoveAnswer
     from coordinator.store.queue import Placements
     from coordinator.store.store import Store
 
@@ -44,8 +45,9 @@ class Workflows:
         key = self._store.keys.workflows
         for workflow in workflows:
             (found,) = await self._store.fields(key, workflow.name)
-            if found != workflow.to_json():
-                await self._store.put(key, workflow.name, workflow.to_json())
+            definition = workflow.to_json()
+            if found != definition:
+                await self._store.put(key, workflow.name, definition)
 
     async def names(self) -> list[str]:
         """The published workflows, sorted."""
@@ -77,7 +79,7 @@ class Workflows:
         deferred: bool = False,
         guard_number: int = 0,
         operation_id: str | None = None,
-    ) -> Literal["applied", "pending"]:
+    ) -> MoveAnswer:
         """Move a session to another step: at once, or, `pending`, when its turn is settled or its entry over.
 
         `deferred` waits for the turn that runs. A session has one pending move; a later one replaces it.
@@ -97,7 +99,7 @@ class Workflows:
             next_entry=new_id("n"),
         )
         if reply.word in {Verdict.OK, Verdict.DUPLICATE}:
-            return cast("Literal['applied', 'pending']", reply.details[0])
+            return cast("MoveAnswer", reply.details[0])
         raise (
             _stepless(session_id) if reply.word is Verdict.GONE else refusal(reply, session_id, message_id=operation_id)
         )
@@ -129,9 +131,7 @@ class Workflows:
             next_entry=new_id("n"),
             next_token=new_id("a"),
         )
-        if reply.word is Verdict.OK and reply.details[0]:
-            await self._placements.offer(session_id, reply.details[0])
-        return reply.word is Verdict.OK
+        return await offered(reply, session_id, self._placements)
 
     async def _check_step(self, session_id: str, step: str) -> None:
         """Definitions are in no session's slot: one that changes right now is found when the step is entered."""

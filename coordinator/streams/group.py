@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
 from coordinator.store.keys import GROUP
-
-_DEAD_ENTRIES: Final = 10_000
 
 
 class Commands(Protocol):
@@ -106,9 +104,3 @@ class Group:
             "XPENDING", self.streams[partition], GROUP, "-", "+", count, self.consumer, parse_detail=True
         )
         return [row["message_id"] for row in rows]
-
-    async def bury(self, entry: Entry, dead: str, error: str) -> None:
-        """Copy an entry that can't be handled to the capped stream `dead`, then acknowledge it."""
-        fields = [part for pair in entry.fields.items() for part in pair]
-        await self._run("XADD", dead, "MAXLEN", "~", _DEAD_ENTRIES, "*", *fields, "entry_id", entry.id, "error", error)
-        await self.acknowledge(entry)

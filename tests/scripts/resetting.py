@@ -8,14 +8,14 @@ from tests.scripts.scene import Scene
 from tests.scripts.states import brought, owned
 
 if TYPE_CHECKING:
+    from coordinator.domain.records import ResetStage
     from coordinator.services import Kernel
-    from coordinator.services.resets import Stage
 
 PHASES = ["open", "called", "starting"]
 """Its prompt unwinds; its worker has it; its worker will have it when the agent is up."""
 
 
-async def begun(scene: Scene, reset_id: str = "r", entry_id: str = "") -> Stage:
+async def begun(scene: Scene, reset_id: str = "r", entry_id: str = "") -> ResetStage:
     """A reset, begun under a guard that is given back."""
     guards, sid = scene.kernel.guards, scene.sid
     guard = await guards.acquire(sid, "resetter")
