@@ -6,7 +6,7 @@ import time
 from typing import Final
 
 from coordinator.domain.errors import OutcomeUnknown, PredecessorPending, StoreUnavailable, UsageError
-from coordinator.domain.ids import check_id, new_id
+from coordinator.domain.ids import chosen_id
 from coordinator.domain.verdicts import Verdict
 from coordinator.services import Kernel
 from coordinator.services.stops import Withdrawn
@@ -40,7 +40,9 @@ class Dispatching:
         bound = self._settings.acceptance if timeout is None else timeout
         if not bound > 0:
             raise UsageError(f"timeout={bound:g} leaves no time for an acceptance; give it some seconds")
-        message_id = check_id("message", message_id) if message_id is not None else new_id("m")
+        message_id = chosen_id("message", message_id, "m")
+        if guard_number:
+            await self._refuse_under_guard()
         until = time.monotonic() + bound
         await self._kernel.stops.put_direct(
             self._session_id,
@@ -57,6 +59,15 @@ class Dispatching:
                 f"prompt {message_id} of session {self._session_id} is in line, and what became of it can't be read "
                 f"({error}); look at the session before it is sent again"
             ) from error
+
+    async def _refuse_under_guard(self) -> None:
+        """Raise for the one thing that a guard's holder would wait for in vain: it waits for the guard itself."""
+        step = await self._kernel.workflows.resetting_step(self._session_id)
+        if step:
+            raise PredecessorPending(
+                f"session {self._session_id} is entering step {step}, which resets its agent under the guard; give the "
+                "guard back first. Nothing was changed"
+            )
 
     async def _accepted(self, message_id: str, bound: float, until: float) -> Turn:
         prompt = Dispatch(self._kernel, self._hints, self._session_id, message_id)

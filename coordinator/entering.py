@@ -8,10 +8,12 @@ from functools import partial
 from typing import Final, Literal
 
 from coordinator.domain.errors import (
+    CancelConflict,
     ContentionError,
     GuardBusy,
     GuardLost,
     OwnershipError,
+    ResetInProgress,
     SessionBusy,
     SessionUnknown,
     UsageError,
@@ -80,7 +82,8 @@ class Entering:
     async def _reset(self, event: StepEntering) -> Literal["busy", "running", "committed"]:
         try:
             stage = await self._begun(event)
-        except (GuardBusy, GuardLost, SessionBusy):
+        except (GuardBusy, GuardLost, SessionBusy, CancelConflict, ResetInProgress):
+            # Each of them has a bound. Failing would park what is sent meanwhile, which is no part of stopping a turn.
             return "busy"
         except SessionUnknown:
             raise

@@ -40,13 +40,13 @@ class Flowing(Watching):
         deferred = defer or stands_in("turn", self.id)
         return await self._kernel.workflows.move(self.id, step, deferred=deferred, operation_id=operation_id)
 
-    async def signal(self) -> None:
+    async def signal(self, *, operation_id: str | None = None) -> None:
         """Let the end of a turn advance the present step, where the step has `requires_signal`.
 
-        The signal moves nothing by itself, and is kept until the step is left. Raises `UnknownStep` if the session is
-        on no workflow, and `SessionClosed`.
+        The signal moves nothing by itself, and is kept until the step is left; the same `operation_id` signals no
+        later step. Raises `UnknownStep` if the session is on no workflow, `ConflictingRepeat`, and `SessionClosed`.
         """
-        await self._kernel.workflows.signal(self.id)
+        await self._kernel.workflows.signal(self.id, operation_id=operation_id)
 
     async def answer(
         self, question_id: str, text: str, *, message_id: str | None = None, sender: str | None = None

@@ -109,7 +109,8 @@ class Guard:
         """Put a prompt first in line and return when an agent has accepted it; the guard is given back then.
 
         Its turn opens although the guard is held, and although the turn before is not settled. Waits and raises as
-        `Session.prompt` does, and `GuardLost` with nothing changed; after a failure the guard is still held.
+        `Session.prompt` does, `PredecessorPending` at once while a step is entered that resets the agent, and
+        `GuardLost` with nothing changed; after a failure the guard is still held.
         """
         refuse(self.session_id, "guard.prompt")
         with self._fenced() as number:
@@ -122,6 +123,7 @@ class Guard:
     async def move(self, step: str, *, defer: bool = False, operation_id: str | None = None) -> MoveAnswer:
         """Move the session to another step, as `Session.move` does, if the guard is still held.
 
+        A step with `reset_agent_context` is entered once the guard has been given back; until then `prompt` raises.
         Raises `GuardLost`, with nothing changed, and what `Session.move` raises.
         """
         with self._fenced() as number:

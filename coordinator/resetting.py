@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from coordinator.domain.errors import GuardLost, ResetFailed, UsageError
-from coordinator.domain.ids import check_id, new_id
+from coordinator.domain.ids import check_id, chosen_id
 from coordinator.domain.records import ResetStage
 from coordinator.guard import Guard
 from coordinator.services import Kernel
@@ -22,12 +22,13 @@ class Resetting:
         self._settings = settings
         self._session_id = session_id
 
-    async def reset(self, timeout: float | None, reset_id: str | None) -> None:  # noqa: ASYNC109 - the public name
+    async def reset(self, timeout: float | None, operation_id: str | None) -> None:  # noqa: ASYNC109 - the public name
         """Begin a reset, or join the one of that id, and wait for its end. Raises as `Session.reset`."""
         settings, began = self._settings, time.monotonic()
-        joins = reset_id is not None and await self._was_begun(check_id("operation", reset_id))
-        reset_id = reset_id or new_id("reset")
-        if not joins:
+        if operation_id is not None and await self._was_begun(check_id("operation", operation_id)):
+            reset_id = operation_id
+        else:
+            reset_id = chosen_id("operation", operation_id, "r")
             await self._begin(reset_id, settings.guard_wait if timeout is None else min(timeout, settings.guard_wait))
         # Its deadline ends it in any case, as soon as a replica looks.
         bound = settings.reset_timeout + settings.lease + settings.sweep

@@ -93,9 +93,10 @@ class Session(Flowing):
 
         It stops nothing: an earlier prompt is waited for, up to `predecessor_wait`. Waits up to `timeout` seconds in
         all (default `acceptance`). What no turn has taken then is withdrawn: `PredecessorPending`, and nothing has
-        changed; the same at once if another such prompt waits. Raises `OutcomeUnknown`, with the message's id, if a
-        turn took it and no agent has accepted it; `CancelConflict` if a stop takes it away; `ResetInProgress`;
-        `Reentry` inside this session's own turn, handler or guard; and what `send` raises.
+        changed; the same at once if another such prompt waits. A caller that is cancelled before leaves its prompt in
+        line for that long, and it may run. Raises `OutcomeUnknown`, with the message's id, if a turn took it and no
+        agent has accepted it; `CancelConflict` if a stop takes it away; `ResetInProgress`; `Reentry` inside this
+        session's own turn, handler or guard; and what `send` raises.
         """
         refuse(self.id, "prompt")
         return await Dispatching(self._kernel, self._hints, self._settings, self.id).prompt(

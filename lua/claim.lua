@@ -61,6 +61,7 @@ if pending() == 0 then
   return done('EMPTY', turn)
 end
 
+put_his_direct_first()
 local generation = math.max(number('generation'), tonumber(floor)) + 1
 local batch, attempt = next_batch()
 for field, value in pairs({ generation = generation, turn = turn, claim = claim_id, execution = execution_id,

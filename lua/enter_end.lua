@@ -14,6 +14,11 @@
 -- @include lib/entry_end
 -- @include lib/done
 
+-- Above 0 for an id that a client of the scripts has used: its message is not overwritten.
+local function is_taken()
+  return body ~= '' and redis.call('HEXISTS', message_info, message_id) == 1
+end
+
 local function put_prompt()
   add(message_id, body, { sequence = text('entry_sequence'), wake = '1', list = 'next-turn', kind = 'entry',
     attempt = 0, guard = '0', rest = '- workflow' }, true)
@@ -29,8 +34,8 @@ elseif entry_id == '' or text('entering') ~= entry_id then
   return { 'GONE' }
 end
 
-if error_text ~= '' then
-  give_entry_up(error_text)
+if error_text ~= '' or is_taken() then
+  give_entry_up(error_text ~= '' and error_text or 'a message has the id of the step\'s prompt')
 else
   set('entering', '')
   no_deadline('entry')

@@ -49,7 +49,7 @@ local sequence, placement = insert('next-turn', true, '1', 'direct', guard_numbe
 set('direct', message_id)
 set('direct_ms', now + (waits and math.min(wait, behind) or wait))
 if text('phase') == 'idle' then
-  placement = 'started'
+  placement = waits and 'latched' or 'started'
   place = start_activity(token) and token or ''
 elseif waits or text('phase') == 'maintenance' then
   placement = 'latched'

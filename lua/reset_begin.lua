@@ -52,7 +52,10 @@ set('reset_id', reset_id)
 deadline('reset', tonumber(reset_ms))
 log_entry('reset.started', 'reset_id', reset_id)
 local place
-if text('open_claim') ~= '' then
+if redis.call('SCARD', suspects) > 0 then
+  -- It would fail after the stop: what runs goes on.
+  place = select(2, fail_reset(MAY_LIVE))
+elseif text('open_claim') ~= '' then
   place = stop(reset_id, 'system') or ''
 else
   place = select(2, quiesced())

@@ -165,14 +165,20 @@ class LiveTurn:
         link, operation_id = self._link, new_id("o")
         self.output.check()
         _ = await link.ask(
-            "move", lambda: link.workflows.move(link.session_id, step, deferred=True, operation_id=operation_id)
+            "move",
+            lambda: link.workflows.move(
+                link.session_id, step, deferred=True, ownership=self.ownership, operation_id=operation_id
+            ),
         )
 
     async def signal(self) -> None:
         """Let the turn's end advance its step. Raises as the protocol says."""
-        link = self._link
+        link, operation_id = self._link, new_id("o")
         self.output.check()
-        await link.ask("signal", lambda: link.workflows.signal(link.session_id))
+        await link.ask(
+            "signal",
+            lambda: link.workflows.signal(link.session_id, ownership=self.ownership, operation_id=operation_id),
+        )
 
     async def _write(self, number: int, text: str) -> bool:
         link = self._link

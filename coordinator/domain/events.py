@@ -6,12 +6,14 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-_Id = Annotated[str, msgspec.Meta(min_length=1)]
-"""An empty one would name whatever a session has none of."""
+from coordinator.domain.ids import PATTERN
+
+_Id = Annotated[str, msgspec.Meta(pattern=PATTERN)]
+"""An empty one would name whatever a session has none of; any other text is no session's key."""
 
 
 class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
-    session_id: str
+    session_id: _Id
     execution_id: str
     worker_id: str
     reason: str

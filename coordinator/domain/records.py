@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -37,6 +37,14 @@ class Ownership(msgspec.Struct, frozen=True):
     execution_id: str
     generation: int
     claim_id: str
+
+    def proof(self) -> dict[str, Any]:
+        """The three, as scripts name them."""
+        return msgspec.structs.asdict(self)
+
+
+NOBODY: Final = Ownership("", 0, "")
+"""Of a call that no turn makes."""
 
 
 class Message(msgspec.Struct, frozen=True):

@@ -66,6 +66,8 @@ class Verdict(StrEnum):
     """A context reset is on: nothing starts before its end."""
     ENTERING = "ENTERING"
     """A workflow step is being entered: its prompt goes first."""
+    NO_STEP = "NO_STEP"
+    """The session's workflow has no such step."""
     EVALUATE = "EVALUATE"
     """The turn's end concerns a workflow step, or what was seen of it has changed: look, then settle."""
     ANSWERED = "ANSWERED"

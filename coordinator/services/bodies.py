@@ -5,7 +5,7 @@ from __future__ import annotations
 from coordinator.domain.errors import MessageInvalid, MessageTooLarge
 
 
-def check_body(body: str, limit: int) -> None:
+def check_body(body: str, limit: int, limited_by: str = "COORDINATOR_MAX_BODY") -> None:
     """Raise MessageInvalid for an empty text or one that UTF-8 can't carry, MessageTooLarge above `limit` bytes."""
     try:
         size = len(body.encode())
@@ -16,5 +16,5 @@ def check_body(body: str, limit: int) -> None:
         msg = "The message is empty; send some text."
         raise MessageInvalid(msg)
     if size > limit:
-        msg = f"The message has {size} bytes; at most {limit} are allowed (COORDINATOR_MAX_BODY)."
+        msg = f"The message has {size} bytes; at most {limit} are allowed ({limited_by})."
         raise MessageTooLarge(msg)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator.domain.ids import check_id, new_id
+from coordinator.domain.ids import check_id, chosen_id, new_id
 from coordinator.domain.verdicts import Verdict
 from coordinator.services.answers import refusal
 from coordinator.services.bodies import check_body
@@ -40,7 +40,7 @@ class Inbox:
         Raises InvalidId, MessageTooLarge, InboxFull, ConflictingRepeat for an id that came with another body or other
         options, SessionBusy for `on_busy="reject"` on a session that is not idle, SessionUnknown, SessionClosed.
         """
-        message_id = check_id("message", message_id) if message_id is not None else new_id("m")
+        message_id = chosen_id("message", message_id, "m")
         check_body(body, self._store.settings.max_body)
         reply = await self._store.call(
             "send",
@@ -78,7 +78,7 @@ class Inbox:
         await self._edit("edit_clear", session_id, "", operation_id)
 
     async def _edit(self, script: str, session_id: str, message_id: str, operation_id: str | None, **args: str) -> None:
-        operation_id = check_id("operation", operation_id) if operation_id is not None else new_id("o")
+        operation_id = chosen_id("operation", operation_id, "o")
         reply = await self._store.call(
             script,
             session_id,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from coordinator.domain.errors import QuestionClosed
-from coordinator.domain.ids import check_id, new_id
+from coordinator.domain.ids import check_id, chosen_id, new_id
 from coordinator.domain.verdicts import Verdict
 from coordinator.services.bodies import check_body
 from coordinator.services.receipts import digest, receipt_of
@@ -43,7 +43,7 @@ class Questions:
 
     async def ask(self, session_id: str, ownership: Ownership, question_id: str, text: str) -> Asked:
         """Ask, or, with the same id, look for the answer. Raises MessageTooLarge for more than one log entry holds."""
-        check_body(text, MAX_OUTPUT)
+        check_body(text, MAX_OUTPUT, "what the log keeps of a question")
         reply = await self._store.call(
             "ask",
             session_id,
@@ -51,9 +51,7 @@ class Questions:
             operation_id=question_id,
             digest=digest("question", text),
             body=text,
-            execution_id=ownership.execution_id,
-            generation=ownership.generation,
-            claim_id=ownership.claim_id,
+            **ownership.proof(),
         )
         return Asked(
             verdict=reply.word,
@@ -73,7 +71,7 @@ class Questions:
         A turn that is open and does not wait any more is stopped silently for it. Raises QuestionClosed, and what
         `Inbox.send` raises.
         """
-        message_id = check_id("message", message_id) if message_id is not None else new_id("m")
+        message_id = chosen_id("message", message_id, "m")
         check_body(text, self._store.settings.max_body)
         reply = await self._store.call(
             "answer",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast, get_args
 import msgspec
 
 from coordinator.domain.errors import UsageError
-from coordinator.domain.ids import check_id, new_id
+from coordinator.domain.ids import check_id, chosen_id, new_id
 from coordinator.domain.records import Outcome
 from coordinator.domain.verdicts import Verdict
 from coordinator.services.answers import refusal
@@ -69,7 +69,7 @@ class Stops:
         Raises TurnChanged when the expected turn or generation is not current, CancelConflict when an operation is
         recorded that this kind can't join (a person's stop is never refused), SessionUnknown, ConflictingRepeat.
         """
-        operation_id = check_id("operation", operation_id) if operation_id is not None else new_id("o")
+        operation_id = chosen_id("operation", operation_id, "o")
         reply = await self._store.call(
             "cancel",
             session_id,
@@ -138,7 +138,7 @@ class Stops:
         `kind` is `replace` or `parent` (an interrupt: what was queued before is parked). Raises what `Inbox.send`
         raises, and TurnChanged, CancelConflict, GuardLost, MessageNotPending for a chosen message.
         """
-        message_id = check_id("message", message_id) if message_id is not None else new_id("m")
+        message_id = chosen_id("message", message_id, "m")
         if not chosen:
             check_body(body, self._store.settings.max_body)
         reply = await self._store.call(
@@ -174,7 +174,7 @@ class Stops:
         `predecessor_wait`, and the placement `latched`. Raises what `Inbox.send` raises, and GuardLost,
         ResetInProgress, PredecessorPending when another direct prompt waits.
         """
-        message_id = check_id("message", message_id) if message_id is not None else new_id("m")
+        message_id = chosen_id("message", message_id, "m")
         check_body(body, self._store.settings.max_body)
         reply = await self._store.call(
             "put_direct",
@@ -208,9 +208,7 @@ class Stops:
         reply = await self._store.call(
             "escalate",
             session_id,
-            execution_id=ownership.execution_id,
-            generation=ownership.generation,
-            claim_id=ownership.claim_id,
+            **ownership.proof(),
             why=why,
             next_token=new_id("a"),
         )

@@ -78,12 +78,12 @@ class Turns:
 
         `number` counts from 1. False means superseded: the agent has to be stopped.
         """
-        reply = await self._store.call("output", session_id, ordinal=number, body=text, **_proof(ownership))
+        reply = await self._store.call("output", session_id, ordinal=number, body=text, **ownership.proof())
         return reply.word is Verdict.OK
 
     async def step(self, session_id: str, ownership: Ownership, number: int) -> tuple[Message, ...] | None:
         """Take what waits in next-step, at the turn's boundary `number`, counted from 1. None means superseded."""
-        reply = await self._store.call("step", session_id, ordinal=number, **_proof(ownership))
+        reply = await self._store.call("step", session_id, ordinal=number, **ownership.proof())
         return _messages(reply.details) if reply.word is Verdict.OK else None
 
     async def finish(  # noqa: PLR0913 - one script, one call
@@ -117,7 +117,7 @@ class Turns:
             resume_token=resume_token,
             undelivered=int(undelivered),
             next_token=next_token,
-            **_proof(ownership),
+            **ownership.proof(),
         )
         return await self._followed(session_id, reply, next_token)
 
@@ -145,14 +145,6 @@ class Turns:
 
 
 _MAX_ERROR = 2000
-
-
-def _proof(ownership: Ownership) -> dict[str, str | int]:
-    return {
-        "execution_id": ownership.execution_id,
-        "generation": ownership.generation,
-        "claim_id": ownership.claim_id,
-    }
 
 
 def _messages(flat: list[str]) -> tuple[Message, ...]:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from coordinator.domain.errors import UnknownStep, WorkflowInvalid, WorkflowUnknown
-from coordinator.domain.ids import check_id, new_id
+from coordinator.domain.errors import CoordinatorError, UnknownStep, WorkflowInvalid, WorkflowUnknown
+from coordinator.domain.ids import check_id, chosen_id, new_id
+from coordinator.domain.records import NOBODY, Ownership
 from coordinator.domain.verdicts import Verdict
 from coordinator.domain.workflow import Step, Workflow
 from coordinator.services.answers import refusal
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from coordinator.domain.records import MoveAnswer
     from coordinator.store.queue import Placements
-    from coordinator.store.store import Store
+    from coordinator.store.store import Reply, Store
 
 
 class Published(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +72,15 @@ class Workflows:
             return Published(missing=f"workflow {name}, as it is published now, has no step {step}")
         return Published(workflow=workflow, step=found)
 
+    async def resetting_step(self, session_id: str) -> str:
+        """The step that is being entered and resets the agent for it, or "". Raises StoreUnavailable."""
+        record = self._store.keys.session(session_id)["session"]
+        entering, workflow, step = await self._store.fields(record, "entering", "workflow", "step")
+        if not (entering and workflow and step):
+            return ""
+        known = (await self.published(workflow, step)).step
+        return step if known is not None and known.reset_agent_context else ""
+
     async def move(
         self,
         session_id: str,
@@ -78,16 +88,18 @@ class Workflows:
         *,
         deferred: bool = False,
         guard_number: int = 0,
+        ownership: Ownership = NOBODY,
         operation_id: str | None = None,
     ) -> MoveAnswer:
         """Move a session to another step: at once, or, `pending`, when its turn is settled or its entry over.
 
         `deferred` waits for the turn that runs. A session has one pending move; a later one replaces it.
         Raises UnknownStep when its workflow has no such step, or it is on none, WorkflowUnknown when the definition is
-        not published, GuardLost, ConflictingRepeat, SessionClosed, SessionUnknown.
+        not published, GuardLost, ConflictingRepeat, SessionClosed, SessionUnknown, and Superseded when a turn asks,
+        which its `ownership` says, that is over.
         """
-        operation_id = check_id("operation", operation_id) if operation_id is not None else new_id("o")
-        await self._check_step(session_id, check_id("step", step))
+        operation_id = chosen_id("operation", operation_id, "o")
+        missing = await self._missing(session_id, check_id("step", step))
         reply = await self._store.call(
             "move",
             session_id,
@@ -96,22 +108,28 @@ class Workflows:
             step=step,
             deferred=int(deferred),
             guard_number=guard_number,
+            exists=int(missing is None),
             next_entry=new_id("n"),
+            **ownership.proof(),
         )
-        if reply.word in {Verdict.OK, Verdict.DUPLICATE}:
-            return cast("MoveAnswer", reply.details[0])
-        raise (
-            _stepless(session_id) if reply.word is Verdict.GONE else refusal(reply, session_id, message_id=operation_id)
-        )
+        if reply.word is Verdict.NO_STEP and missing is not None:
+            raise missing
+        if reply.word not in {Verdict.OK, Verdict.DUPLICATE}:
+            raise _refusal(reply, session_id, operation_id)
+        return cast("MoveAnswer", reply.details[0])
 
-    async def signal(self, session_id: str) -> None:
-        """Let the next turn end advance the present step.
+    async def signal(self, session_id: str, *, ownership: Ownership = NOBODY, operation_id: str | None = None) -> None:
+        """Let the next turn end advance the present step; a turn's signal is of the step that it began in.
 
-        Raises UnknownStep on no workflow, SessionClosed, SessionUnknown.
+        Raises UnknownStep on no workflow, ConflictingRepeat, SessionClosed, SessionUnknown, and Superseded when a turn
+        signals, which its `ownership` says, that is over.
         """
-        reply = await self._store.call("signal", session_id)
-        if reply.word is not Verdict.OK:
-            raise _stepless(session_id) if reply.word is Verdict.GONE else refusal(reply, session_id)
+        operation_id = chosen_id("operation", operation_id, "o")
+        reply = await self._store.call(
+            "signal", session_id, operation_id=operation_id, digest=digest("signal"), **ownership.proof()
+        )
+        if reply.word not in {Verdict.OK, Verdict.DUPLICATE}:
+            raise _refusal(reply, session_id, operation_id)
 
     async def enter_end(
         self, session_id: str, entry_id: str, event_id: str, *, body: str = "", error: str = ""
@@ -133,21 +151,27 @@ class Workflows:
         )
         return await offered(reply, session_id, self._placements)
 
-    async def _check_step(self, session_id: str, step: str) -> None:
-        """Definitions are in no session's slot: one that changes right now is found when the step is entered."""
+    async def _missing(self, session_id: str, step: str) -> UnknownStep | WorkflowUnknown | None:
+        """What a new move to the step is refused with, or None: only the script knows whether it is a repeat.
+
+        Definitions are in no session's slot: one that changes right now is found when the step is entered.
+        """
         record = self._store.keys.session(session_id)["session"]
         (name,) = await self._store.fields(record, "workflow")
         if name is None:
-            return
+            return None
         workflow = await self.definition(name)
         if workflow is None:
-            raise WorkflowUnknown(
+            return WorkflowUnknown(
                 f"Workflow {name!r} of session {session_id!r} is not published; start an orchestrator with its file."
             )
         if workflow.step(step) is None:
             known = ", ".join(one.name for one in workflow.steps)
-            raise UnknownStep(f"Workflow {name!r} has no step {step!r}; it has {known}.")
+            return UnknownStep(f"Workflow {name!r} has no step {step!r}; it has {known}.")
+        return None
 
 
-def _stepless(session_id: str) -> UnknownStep:
-    return UnknownStep(f"Session {session_id!r} is on no workflow; open it with one.")
+def _refusal(reply: Reply, session_id: str, operation_id: str) -> CoordinatorError:
+    if reply.word is Verdict.GONE:
+        return UnknownStep(f"Session {session_id!r} is on no workflow; open it with one.")
+    return refusal(reply, session_id, message_id=operation_id)

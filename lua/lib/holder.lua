@@ -6,8 +6,26 @@
 
 local holder = redis.call('HGET', guard, 'number')
 
+local function has_his_direct()
+  return has_direct() and not is_direct_overdue() and info_of(text('direct')).guard == holder
+end
+
 local function is_held_up()
-  local head = holder and redis.call('LINDEX', next_turn, 0)
-  local is_his = head and info_of(head).guard == holder
-  return holder and not (is_his and not (head == text('direct') and is_direct_overdue()))
+  if not holder or has_his_direct() then
+    return false
+  end
+  local head = redis.call('LINDEX', next_turn, 0)
+  return not head or head == text('direct') or info_of(head).guard ~= holder
+end
+
+-- A step's prompt, an answer or a replacement may have been put before it since: they wait for the guard, which waits
+-- for it.
+local function put_his_direct_first()
+  local head = redis.call('LINDEX', next_turn, 0)
+  if holder and has_his_direct() and head ~= text('direct') then
+    redis.call('LREM', next_turn, 1, text('direct'))
+    redis.call('LPUSH', next_turn, text('direct'))
+    log_entry('inbox.moved', 'message_id', text('direct'), 'list', 'next-turn', 'before', head,
+      'sequence', info_of(text('direct')).sequence)
+  end
 end

@@ -3,7 +3,7 @@
 -- @include lib/endings
 
 local OUTAGE_MS = 3000
-local is_written = false
+local is_written, placed = false, ''
 
 -- After an outage deadlines count as not due until a sweep has given grace.
 local function is_over(kind)
@@ -26,8 +26,8 @@ local function apply_overdue()
   elseif is_resetting() and is_over('reset') then
     place = fail_call('not answered in time')
   end
-  is_written = place ~= nil
-  return place or ''
+  is_written, placed = place ~= nil, place or ''
+  return placed
 end
 
 -- For what is open: the operation that is recorded is joined, or one begins. A worker that is gone can't end its prompt:
@@ -45,7 +45,13 @@ local function stop(id, kind)
   return nil
 end
 
--- A refusal writes nothing; only an overdue end that was met on the way is kept.
+-- A refusal writes nothing; only an overdue end that was met on the way is kept, and what that began is placed by the
+-- next sweep.
 local function refuse(...)
-  return is_written and done(...) or { ... }
+  if not is_written then
+    return { ... }
+  elseif placed ~= '' then
+    deadline('placement', 0)
+  end
+  return done(...)
 end

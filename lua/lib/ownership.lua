@@ -26,6 +26,11 @@ local function is_own_repeat()
   return text('open_claim') == '' and text('last_finished') ~= '' and not differs_from('last_')
 end
 
+-- For calls that others than a turn may make too: theirs name no claim, execution or generation.
+local function is_of_another_turn()
+  return claim_id ~= '' and not owns()
+end
+
 -- Why a completion does not count: the first thing that differs from the open prompt, or else from the last one.
 local function why_stale()
   return differs_from(text('open_claim') ~= '' and 'open_' or 'last_') or 'settled'

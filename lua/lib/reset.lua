@@ -4,6 +4,8 @@
 -- @include lib/entry
 -- @include lib/exit
 
+local MAY_LIVE = 'an execution may still be alive'
+
 local function end_reset(outcome, why)
   local id = text('reset_id')
   log_entry('reset.' .. outcome, 'reset_id', id, 'why', why)
@@ -36,7 +38,7 @@ local function quiesced()
     void_execution('lease expired')
   end
   if redis.call('SCARD', suspects) > 0 then
-    return fail_reset('an execution may still be alive')
+    return fail_reset(MAY_LIVE)
   elseif text('execution_id') == '' then
     set('resume_token', '')
     end_reset('committed', 'no execution')

@@ -37,7 +37,7 @@ class Hand:
     async def begin(self, session_id: str) -> Ownership:
         """Claim a turn that is there, and let the agent accept it."""
         claim = await self.claim(session_id)
-        assert claim.verdict is Verdict.OK
+        assert claim.verdict is Verdict.OK, claim.verdict
         assert claim.ownership is not None
         assert await self.kernel.turns.output(session_id, claim.ownership, 1, "")
         return claim.ownership

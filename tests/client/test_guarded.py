@@ -19,6 +19,7 @@ from coordinator import (
     TurnChanged,
 )
 from coordinator.domain.verdicts import Verdict
+from coordinator.domain.workflow import Step, Workflow
 from coordinator.services.reentry import inside
 from tests.client.hand import Hand
 
@@ -119,6 +120,44 @@ async def test_an_owed_prompt_is_waited_for_within_its_bound_and_left_as_it_is(s
         await hand.end("s", ownership)
         await hand.begin("s")
         assert (await waiting).turn == 2
+
+
+FLOW = Workflow(
+    name="flow",
+    start="work",
+    steps=(
+        Step(name="work", on_turn_complete="fresh"),
+        Step(name="fresh", on_turn_complete="quick", prompt="look again", auto_start=True, reset_agent_context=True),
+        Step(name="quick", prompt="go", auto_start=True),
+    ),
+)
+
+
+async def entered(session: Session, body: str) -> None:
+    """The entry's end, as a replica reports it."""
+    entry = (await session.snapshot()).entering
+    assert await session._kernel.workflows.enter_end(session.id, entry, f"{len(body)}-1", body=body)
+
+
+@pytest.mark.parametrize("step", ["quick", "fresh"])
+async def test_a_move_and_a_prompt_under_one_guard(session: Session, hand: Hand, step: str) -> None:
+    """The prompt goes before the step's, which waits for the guard; behind a reset it would wait in vain."""
+    await session._kernel.workflows.publish([FLOW])
+    await session.open(workflow="flow")
+    await entered(session, "")
+    async with session.guard() as guard:
+        assert await guard.move(step) == "applied"
+        if step == "fresh":
+            with pytest.raises(PredecessorPending, match="entering step fresh, which resets"):
+                await guard.prompt("mine", message_id="mine")
+            assert (await session.snapshot()).inbox.next_turn == ()
+        else:
+            waiting = asyncio.create_task(guard.prompt("mine", message_id="mine"))
+            await until(session, "inbox.inserted", message_id="mine")
+            await entered(session, "go")
+            await hand.begin("s")
+            assert (await waiting).message_id == "mine"
+            assert [entry.kind for entry in (await session.snapshot()).inbox.next_turn] == ["entry"]
 
 
 async def test_what_no_turn_takes_in_time_is_withdrawn(session: Session) -> None:

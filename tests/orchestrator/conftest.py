@@ -18,6 +18,7 @@ from coordinator.settings import Settings
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.store.keys import GROUP
 from tests.orchestrator.player import Player
+from tests.support.faulty import FaultyStore
 
 
 class Running(NamedTuple):
@@ -68,6 +69,23 @@ async def replica(coord: Coordinator) -> AsyncIterator[Replica]:
         yield start
 
 
+OnStep = Callable[[Orchestrator, str], Awaitable[Player]]
+
+
+@pytest.fixture
+def on_step(coord: Coordinator, player: Callable[[str], Player], replica: Replica) -> OnStep:
+    """Run this replica until the test ends, and bring session s on the workflow `flow` to its first step."""
+
+    async def start(orchestrator: Orchestrator, step: str) -> Player:
+        await replica(orchestrator)
+        session = player("s")
+        await session.open(workflow="flow")
+        await at(coord, "s", step)
+        return session
+
+    return start
+
+
 async def stop(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -104,6 +122,11 @@ async def eventually(look: Callable[[], Awaitable[object]], timeout: float = 15)
     async with asyncio.timeout(timeout):
         while not await look():  # noqa: ASYNC110 - nobody sets an event
             await asyncio.sleep(0.01)
+
+
+async def sent(faults: FaultyStore, script: str, number: int) -> bool:
+    """Whether that script was sent so often."""
+    return faults.sent[script] >= number
 
 
 async def pending(kernel: Kernel, session_id: str) -> list[dict[str, Any]]:

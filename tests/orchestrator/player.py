@@ -71,6 +71,14 @@ class Player(msgspec.Struct):
         entries = await store.redis.xrange(store.keys.session(self.session_id)["log"])
         return [fields for _, fields in entries if fields["type"] in types]
 
+    async def outcomes(self) -> list[str]:
+        """How its turns were settled, in order."""
+        return [entry["outcome"] for entry in await self.log("turn.settled")]
+
+    async def steps(self) -> list[str]:
+        """The steps that it has entered, in order."""
+        return [entry["step"] for entry in await self.log("step.entered")]
+
     async def events(self, *types: str) -> list[tuple[str, dict[str, str]]]:
         """This session's entries of these types on its partition's stream."""
         store = self.kernel.store

@@ -46,7 +46,7 @@ async def test_a_destroyed_group_is_made_again_at_the_start_and_old_entries_are_
     await coord.kernel.store.redis.xgroup_destroy(coord.kernel.store.keys.session("s")["events"], GROUP)
     await session.turn()
     await settled(coord, "s", 2)
-    assert [entry["outcome"] for entry in await session.log("turn.settled")] == ["stayed", "stayed"]
+    assert await session.outcomes() == ["stayed", "stayed"]
     assert [entry["why"] for entry in await session.log("ready.stale")] == ["generation"]
 
 
@@ -133,10 +133,15 @@ NO_ENTRY = {
     "type": "step.entering", "session_id": "s", "execution_id": "", "worker_id": "", "reason": "", "at_ms": "1",
     "workflow": "flow", "step": "fresh", "entry_id": "",
 }  # fmt: skip
+NO_SESSION = {
+    "type": "question.asked", "session_id": "no session", "execution_id": "", "worker_id": "", "reason": "",
+    "at_ms": "1", "question_id": "q", "turn": "1", "text": "how?",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    "fields", [{"type": "agent.ready", "session_id": "s"}, {"garbage": "1"}, {"type": "agent.new"}, NO_ENTRY]
+    "fields",
+    [{"type": "agent.ready", "session_id": "s"}, {"garbage": "1"}, {"type": "agent.new"}, NO_ENTRY, NO_SESSION],
 )
 async def test_an_unreadable_entry_is_acknowledged_and_counted(
     coord: Coordinator, player: Make, replica: Replica, fields: dict[Any, Any]

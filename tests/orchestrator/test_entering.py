@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +11,17 @@ from coordinator.client import Coordinator
 from coordinator.domain.workflow import Step
 from coordinator.orchestrator import Orchestrator
 from coordinator.store.keys import GROUP
-from tests.orchestrator.conftest import Replica, all_handled, at, eventually, flow, pending
+from tests.orchestrator.conftest import (
+    OnStep,
+    Replica,
+    all_handled,
+    at,
+    eventually,
+    flow,
+    pending,
+    sent,
+    stop,
+)
 from tests.orchestrator.player import Player
 from tests.support.faulty import EVERY, FaultyStore
 
@@ -31,27 +40,12 @@ def settings_options() -> dict[str, Any]:
     return {"settlement": 1.0, "handler_timeout": 0.5}
 
 
-async def resetting(coord: Coordinator, session_id: str) -> str:
-    """Wait until the worker would be told to replace the provider's session; the reset's id."""
-
-    async def look() -> str | None:
-        view = await coord.kernel.snapshots.read(session_id)
-        return view.reset_id if view.reset_pending and view.phase == "maintenance" else None
-
-    return await coord.hints.until(session_id, look, 15, "a reset")
-
-
-async def test_a_step_without_auto_start_is_entered_and_says_nothing(
-    coord: Coordinator, player: Make, replica: Replica
-) -> None:
-    await replica(Orchestrator(coord, FLOW))
-    session = player("s")
-    await session.open(workflow="flow")
-    await at(coord, "s", "work")
+async def test_a_step_without_auto_start_is_entered_and_says_nothing(coord: Coordinator, on_step: OnStep) -> None:
+    session = await on_step(Orchestrator(coord, FLOW), "work")
     await coord.session("s").move("quiet")
     view = await at(coord, "s", "quiet")
     assert (view.status, view.inbox.next_turn) == ("idle", ())
-    assert [entry["step"] for entry in await session.log("step.entered")] == ["work", "quiet"]
+    assert await session.steps() == ["work", "quiet"]
     assert await session.log("error", "reset.started") == []
     await eventually(lambda: all_handled(coord, "s"))
 
@@ -71,169 +65,6 @@ async def test_the_prompt_goes_before_what_is_queued(coord: Coordinator, player:
     await session.finish(claim)
 
 
-async def test_a_step_that_asks_for_it_gets_a_fresh_context_first(
-    coord: Coordinator, player: Make, replica: Replica
-) -> None:
-    """Nobody waits for the reset: the guard is free meanwhile, and its end has the entry go on."""
-    await replica(Orchestrator(coord, FLOW))
-    session = player("s")
-    await session.open(workflow="flow")
-    await at(coord, "s", "work")
-    await session.turn()
-    reset_id = await resetting(coord, "s")
-    view = await coord.kernel.snapshots.read("s")
-    assert (view.step, reset_id) == ("fresh", f"reset-{view.entering}")
-    assert view.inbox.next_turn == ()
-    await eventually(lambda: all_handled(coord, "s"))
-    assert (await coord.kernel.snapshots.read("s")).guard_owner == ""
-    assert await coord.kernel.resets.end("s", session.execution_id, reset_id, committed=True, resume_token="new")
-    await at(coord, "s", "fresh")
-    claim = await session.claim()
-    assert [message.body for message in claim.messages] == ["Look again."]
-    order = [entry["type"] for entry in await session.log("reset.started", "reset.committed", "step.entered")]
-    assert order == ["step.entered", "reset.started", "reset.committed", "step.entered"]
-
-
-async def test_the_replica_that_began_a_reset_is_not_needed_for_its_end(
-    coord: Coordinator, player: Make, replica: Replica
-) -> None:
-    first = await replica(Orchestrator(coord, FLOW))
-    session = player("s")
-    await session.open(workflow="flow")
-    await at(coord, "s", "work")
-    await session.turn()
-    reset_id = await resetting(coord, "s")
-    first.task.cancel()
-    await asyncio.gather(first.task, return_exceptions=True)
-    await coord.kernel.resets.end("s", session.execution_id, reset_id, committed=True)
-    assert (await coord.kernel.snapshots.read("s")).entering
-    await replica()
-    view = await at(coord, "s", "fresh")
-    assert [entry.message_id for entry in view.inbox.next_turn] == [f"entry-{view.step_entry}"]
-    assert len(await session.log("reset.started")) == 1
-
-
-async def test_a_failed_reset_fails_the_entry(coord: Coordinator, player: Make, replica: Replica) -> None:
-    """The step keeps its name, its prompt is not sent, and what was sent is parked."""
-    await replica(Orchestrator(coord, FLOW))
-    session = player("s")
-    await session.open(workflow="flow")
-    await at(coord, "s", "work")
-    await session.turn()
-    reset_id = await resetting(coord, "s")
-    await session.send("meanwhile")
-    await coord.kernel.resets.end("s", session.execution_id, reset_id, committed=False, why="the provider said no")
-    view = await at(coord, "s", "fresh")
-    assert view.step_failed
-    assert view.status == "idle"
-    assert len(view.inbox.next_turn) == 1
-    *_, error = await session.log("error")
-    assert (error["where"], error["step"]) == ("entry", "fresh")
-    assert "the provider said no" in error["message"]
-    assert [entry["step"] for entry in await session.log("step.entered")] == ["work"]
-
-
-async def test_without_an_execution_there_is_nothing_to_reset(
-    coord: Coordinator, player: Make, replica: Replica
-) -> None:
-    await replica(Orchestrator(coord, FLOW))
-    session = player("s")
-    await session.open(workflow="flow")
-    await at(coord, "s", "work")
-    await coord.session("s").move("fresh")
-    view = await at(coord, "s", "fresh")
-    assert view.status == "running"
-    assert len(await session.log("reset.committed")) == 1
-
-
-async def test_moving_to_such_a_step_stops_the_running_turn(coord: Coordinator, player: Make, replica: Replica) -> None:
-    """By the system cancel, which completes nothing; the turn's ready is settled after the reset."""
-    await replica(Orchestrator(coord, FLOW))
-    session = player("s")
-    await session.open(workflow="flow")
-    await at(coord, "s", "work")
-    claim = await session.begin()
-    await coord.session("s").move("fresh")
-
-    async def stopping() -> bool:
-        return (await coord.kernel.snapshots.read("s")).cancel_pending
-
-    await eventually(stopping)
-    await session.stopped(claim)
-    reset_id = await resetting(coord, "s")
-    await coord.kernel.resets.end("s", session.execution_id, reset_id, committed=True)
-    await at(coord, "s", "fresh")
-    assert [entry["outcome"] for entry in await session.log("turn.settled")] == ["none"]
-    claim = await session.claim()
-    assert [message.body for message in claim.messages] == ["Look again."]
-
-
-async def test_a_held_guard_delays_the_reset_only(coord: Coordinator, player: Make, replica: Replica) -> None:
-    """Once it has begun, the guard may be anybody's: looking for its end needs none."""
-    faults = FaultyStore(coord.kernel.store)
-    await replica(Orchestrator(coord, FLOW))
-    session = player("s")
-    await session.open(workflow="flow")
-    await at(coord, "s", "work")
-    await session.turn("and wait")
-    reset_id = await resetting(coord, "s")
-    await eventually(lambda: all_handled(coord, "s"))
-    guard = await coord.kernel.guards.acquire("s", "someone")
-    assert guard.number
-    await coord.kernel.resets.end("s", session.execution_id, reset_id, committed=True)
-    await at(coord, "s", "fresh")
-    before = faults.sent["guard_acquire"]
-    await coord.session("s").move("quiet")
-    await at(coord, "s", "quiet")
-    await coord.session("s").move("fresh")
-    await eventually(lambda: _sent(faults, "guard_acquire", before + 3))
-    assert (await coord.kernel.snapshots.read("s")).entering
-    assert len(await pending(coord.kernel, "s")) == 1
-    await coord.kernel.guards.release("s", "someone", guard.number)
-    reset_id = await resetting(coord, "s")
-    await coord.kernel.resets.end("s", session.execution_id, reset_id, committed=True)
-    await at(coord, "s", "fresh")
-    assert await session.log("error") == []
-
-
-async def test_a_maintenance_job_is_waited_for(coord: Coordinator, player: Make, replica: Replica) -> None:
-    await replica(Orchestrator(coord, FLOW))
-    session = player("s")
-    await session.open(workflow="flow")
-    await at(coord, "s", "work")
-    faults = FaultyStore(coord.kernel.store)
-    async with coord.session("s").maintain("backup"):
-        await coord.session("s").move("fresh")
-        await eventually(lambda: _sent(faults, "guard_acquire", 2))
-        assert (await coord.kernel.snapshots.read("s")).entering
-    await at(coord, "s", "fresh")
-    assert await session.log("error") == []
-
-
-async def test_moving_to_a_step_that_was_not_entered_tries_again(
-    coord: Coordinator, player: Make, replica: Replica
-) -> None:
-    await replica(Orchestrator(coord, FLOW))
-    session = player("s")
-    await session.open(workflow="flow")
-    await at(coord, "s", "work")
-    await session.turn()
-    first = await resetting(coord, "s")
-    ended = coord.kernel.resets.end
-    await ended("s", session.execution_id, first, committed=False, why="not now", called=False)
-    assert (await at(coord, "s", "fresh")).step_failed
-    assert await coord.session("s").move("fresh") == "applied"
-    second = await resetting(coord, "s")
-    assert second != first
-    await ended("s", session.execution_id, second, committed=True)
-    view = await at(coord, "s", "fresh")
-    assert not view.step_failed
-    assert [entry.message_id for entry in view.inbox.next_turn] == [f"entry-{view.step_entry}"]
-    # Where it is already, it is not entered again.
-    assert await coord.session("s").move("fresh") == "applied"
-    assert (await at(coord, "s", "fresh")).step_entry == view.step_entry
-
-
 @pytest.mark.parametrize(("published", "words"), [(False, "is not published"), (True, "has no step quiet")])
 async def test_a_step_that_is_not_published_fails_visibly(
     coord: Coordinator, player: Make, replica: Replica, published: bool, words: str
@@ -242,8 +73,7 @@ async def test_a_step_that_is_not_published_fails_visibly(
     session = player("s")
     await session.open(workflow="flow")
     await at(coord, "s", "work")
-    running.task.cancel()
-    await asyncio.gather(running.task, return_exceptions=True)
+    await stop(running.task)
     await coord.session("s").move("quiet")
     await coord.kernel.store.redis.delete(coord.kernel.store.keys.workflows)
     if published:
@@ -280,7 +110,7 @@ async def test_an_unanswered_entry_stays_pending_and_is_carried_out_once(
     await replica(Orchestrator(coord, FLOW))
     session = player("s")
     await session.open(workflow="flow")
-    await eventually(lambda: _sent(faults, "enter_end", 6))
+    await eventually(lambda: sent(faults, "enter_end", 6))
     assert len(await pending(coord.kernel, "s")) == 1
     faults.heal()
     faults.drop_reply("enter_end", 1)
@@ -302,12 +132,9 @@ async def test_an_entry_of_a_removed_session_is_acknowledged(
     assert not await coord.kernel.store.redis.exists(coord.kernel.store.keys.session("s")["session"])
 
 
-async def test_old_announcements_change_nothing(coord: Coordinator, player: Make, replica: Replica) -> None:
+async def test_old_announcements_change_nothing(coord: Coordinator, on_step: OnStep) -> None:
     """Of entries that are over, with a reset and without, while the session is at a later step."""
-    await replica(Orchestrator(coord, FLOW))
-    session = player("s")
-    await session.open(workflow="flow")
-    await at(coord, "s", "work")
+    session = await on_step(Orchestrator(coord, FLOW), "work")
     for step in ("fresh", "quiet"):
         await coord.session("s").move(step)
         await at(coord, "s", step)
@@ -317,7 +144,3 @@ async def test_old_announcements_change_nothing(coord: Coordinator, player: Make
     await eventually(lambda: all_handled(coord, "s"))
     assert await redis.hgetall(key["session"]) == before  # type: ignore[misc]
     assert await redis.xlen(key["log"]) == log
-
-
-async def _sent(faults: FaultyStore, script: str, number: int) -> bool:
-    return faults.sent[script] >= number

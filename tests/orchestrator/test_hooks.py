@@ -16,7 +16,17 @@ from coordinator.handlers import EVENTS, SettledTurn
 from coordinator.orchestrator import Orchestrator
 from coordinator.session import Session
 from coordinator.store.keys import GROUP
-from tests.orchestrator.conftest import Replica, all_handled, at, counters, eventually, flow, pending, settled
+from tests.orchestrator.conftest import (
+    OnStep,
+    Replica,
+    all_handled,
+    at,
+    counters,
+    eventually,
+    flow,
+    pending,
+    settled,
+)
 from tests.orchestrator.player import Player
 
 Make = Callable[[str], Player]
@@ -101,7 +111,7 @@ async def test_a_hook_that_always_fails_is_given_up_visibly(
     assert len(view.inbox.next_turn) == 1
 
 
-async def test_a_hook_that_hangs_holds_up_no_settlement(coord: Coordinator, player: Make, replica: Replica) -> None:
+async def test_a_hook_that_hangs_holds_up_no_settlement(coord: Coordinator, on_step: OnStep) -> None:
     """Only the hooks of later events of its session."""
     orchestrator = Orchestrator(coord, FLOW)
     seen: list[str] = []
@@ -114,10 +124,7 @@ async def test_a_hook_that_hangs_holds_up_no_settlement(coord: Coordinator, play
             await go_on.wait()
 
     orchestrator._handlers._timeout = 20
-    await replica(orchestrator)
-    session = player("s")
-    await session.open(workflow="flow")
-    await at(coord, "s", "a")
+    session = await on_step(orchestrator, "a")
     await session.turn()
     await at(coord, "s", "b")
     assert seen == ["a"]
@@ -127,7 +134,7 @@ async def test_a_hook_that_hangs_holds_up_no_settlement(coord: Coordinator, play
 
 
 async def test_what_redis_leaves_unanswered_is_no_failure_of_the_hook(
-    coord: Coordinator, player: Make, replica: Replica, monkeypatch: pytest.MonkeyPatch
+    coord: Coordinator, on_step: OnStep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from coordinator.streams.group import Entry, Group
 
@@ -151,10 +158,7 @@ async def test_what_redis_leaves_unanswered_is_no_failure_of_the_hook(
         if runs in {2, 5}:
             raise RuntimeError("not now")
 
-    await replica(orchestrator)
-    session = player("s")
-    await session.open(workflow="flow")
-    await at(coord, "s", "a")
+    session = await on_step(orchestrator, "a")
     await eventually(lambda: all_handled(coord, "s"))
     assert (runs, refused) == (7, 4)
     assert await session.log("error") == []

@@ -12,7 +12,13 @@ from coordinator.domain.errors import StoreUnavailable
 from coordinator.domain.workflow import Step, Workflow
 from coordinator.orchestrator import Orchestrator
 from coordinator.services.workflows import Workflows
-from tests.orchestrator.conftest import Replica, at, eventually, flow, stop
+from tests.orchestrator.conftest import (
+    Replica,
+    at,
+    eventually,
+    flow,
+    stop,
+)
 from tests.orchestrator.player import Player
 
 FILE = """
@@ -82,7 +88,7 @@ async def test_a_replica_starts_again_and_settles_on_a_full_server(
     await session.turn()
 
     async def entered() -> bool:
-        return [entry["step"] for entry in await session.log("step.entered")] == ["a", "b"]
+        return await session.steps() == ["a", "b"]
 
     await redis.config_set("maxmemory", 1)
     try:

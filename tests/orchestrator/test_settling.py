@@ -11,7 +11,14 @@ from coordinator.client import Coordinator
 from coordinator.domain.records import SessionPolicy
 from coordinator.services import Kernel
 from coordinator.store.store import Store
-from tests.orchestrator.conftest import Replica, counters, eventually, pending, settled
+from tests.orchestrator.conftest import (
+    Replica,
+    counters,
+    eventually,
+    pending,
+    sent,
+    settled,
+)
 from tests.orchestrator.player import Player
 from tests.support.faulty import EVERY, FaultyStore
 from tests.support.keyspace import difference, dump
@@ -28,7 +35,7 @@ async def test_a_completed_turn_is_settled_once_and_its_entry_acknowledged(
     for number in (1, 2, 3):
         await session.turn(f"message {number}")
         await settled(coord, "s", number)
-    assert [entry["outcome"] for entry in await session.log("turn.settled")] == ["stayed"] * 3
+    assert await session.outcomes() == ["stayed"] * 3
     assert await session.log("ready.stale") == []
     assert await pending(coord.kernel, "s") == []
     found = await counters(coord.kernel, "s")
@@ -55,7 +62,7 @@ async def test_every_end_is_settled_whatever_its_reason(
     await session.open()
     await session.turn(reason=reason)
     await settled(coord, "s", 1)
-    assert [entry["outcome"] for entry in await session.log("turn.settled")] == ["none"]
+    assert await session.outcomes() == ["none"]
 
 
 async def test_a_boot_ready_settles_nothing(coord: Coordinator, player: Make, replica: Replica) -> None:
@@ -146,7 +153,7 @@ async def test_unanswered_is_not_stale(coord: Coordinator, player: Make, replica
     session = player("s")
     await session.open()
     await session.turn()
-    await eventually(lambda: _sent(faults, "settle", 6))
+    await eventually(lambda: sent(faults, "settle", 6))
     assert len(await pending(coord.kernel, "s")) == 1
     faults.heal()
     await settled(coord, "s", 1)
@@ -160,7 +167,7 @@ async def test_a_lost_reply_settles_once(coord: Coordinator, player: Make, repli
     session = player("s")
     await session.open()
     await session.turn()
-    await eventually(lambda: _sent(faults, "settle", 2))
+    await eventually(lambda: sent(faults, "settle", 2))
     await session.turn()
     await settled(coord, "s", 2)
     assert len(await session.log("turn.settled")) == 2
@@ -194,7 +201,7 @@ async def test_a_session_that_needs_no_settlement_still_has_its_readies_acknowle
     await session.turn()
     await eventually(lambda: _delivered(coord.kernel, "s"))
     await eventually(lambda: _nothing_pending(coord.kernel, "s"))
-    assert [entry["outcome"] for entry in await session.log("turn.settled")] == ["none", "none"]
+    assert await session.outcomes() == ["none", "none"]
 
 
 async def _nothing_pending(kernel: Kernel, session_id: str) -> bool:
@@ -209,10 +216,6 @@ async def _delivered(kernel: Kernel, session_id: str) -> bool:
 
 async def _counted(kernel: Kernel, session_id: str, what: str, number: int) -> bool:
     return int((await counters(kernel, session_id)).get(what, "0")) >= number
-
-
-async def _sent(faults: FaultyStore, script: str, number: int) -> bool:
-    return faults.sent[script] >= number
 
 
 def _neighbour(store: Store, session_id: str) -> str:

@@ -146,7 +146,9 @@ class Activities(Inbox):
             return "BUSY"
         self.reset = reset_id
         self.note("reset.started", reset_id)
-        if self.prompt:
+        if self.suspects:
+            self.fail_reset()
+        elif self.prompt:
             self.stop(reset_id, "system")
         else:
             self.quiesced()

@@ -85,10 +85,10 @@ class Model(Questions):
             self.drop_direct("expired")
         self.insert(message_id, "next-turn", wake=True, first=True, guard=guard)
         self.direct, self.direct_is = message_id, "waits"
+        waits = self.prompt or self.unsettled or self.entering or self.phase == "maintenance"
         if self.phase == "idle":
             self.start()
-            return "started"
-        waits = self.prompt or self.unsettled or self.entering or self.phase == "maintenance"
+            return "latched" if waits else "started"
         return "latched" if waits else "queued"
 
     def withdraw(self, message_id: str) -> str:

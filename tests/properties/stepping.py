@@ -61,8 +61,21 @@ class Stepping(Contexts):
     @precondition(lambda self: is_on_workflow(self) and self.model.lifecycle == "open")
     @rule()
     def signal(self) -> None:
-        self.world.run(self.kernel.workflows.signal(self.sid))
+        operation = self.new("o")
+        self.made(operation, lambda: self.kernel.workflows.signal(self.sid, operation_id=operation))
         self.model.signalled = self.model.entry
+
+    @precondition(lambda self: is_on_workflow(self) and self.model.prompt)
+    @rule()
+    def signal_from_the_turn(self) -> None:
+        """It is of the step in which the turn began."""
+        operation, ownership, prompt = self.new("o"), self.ownership, self.model.prompt
+        assert prompt
+        self.made(
+            operation, lambda: self.kernel.workflows.signal(self.sid, ownership=ownership, operation_id=operation)
+        )
+        if prompt.entry == self.model.entry and self.model.lifecycle == "open":
+            self.model.signalled = self.model.entry
 
     @precondition(lambda self: self.model.unsettled)
     @rule()

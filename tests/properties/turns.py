@@ -60,10 +60,16 @@ class Turns(Steps):
             self.drop(direct, why)
         self.direct = self.direct_is = ""
 
+    @property
+    def holders_direct(self) -> Message | None:
+        """The direct prompt of the guard's holder, wherever it is in line."""
+        direct = self.find(self.direct)
+        return direct if direct and self.direct_is != "over" and self.guard and direct.guard == self.guard else None
+
     def _is_held_up(self) -> bool:
         head = self.lists["next-turn"][:1]
-        is_his = head and head[0].guard == self.guard
-        return self.guard > 0 and not (is_his and not (head[0].id == self.direct and self.direct_is == "over"))
+        is_his = head and head[0].guard == self.guard and head[0].id != self.direct
+        return self.guard > 0 and not is_his and not self.holders_direct
 
     def take(self, batch: list[Message], prompt: Prompt) -> None:
         for message in batch:
@@ -90,6 +96,10 @@ class Turns(Steps):
             self.note("turn.ended", self.turn, "completed")
             self.exit()
             return "EMPTY"
+        if (his := self.holders_direct) and self.lists["next-turn"][0] is not his:
+            self.lists["next-turn"].remove(his)
+            self.lists["next-turn"].insert(0, his)
+            self.note("inbox.moved", his.id)
         batch = self.lists["next-step"] + self.lists["next-turn"][:1]
         self.generation += 1
         self.mark, self.driven = 0, True

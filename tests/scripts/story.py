@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
+import secrets
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from coordinator.services import (
-    deadlines,
-    executions,
-    inbox,
-    maintenance,
-    questions,
-    resets,
-    sessions,
-    settlements,
-    stops,
-    turns,
-    workflows,
-)
 from coordinator.store.keys import GROUP
 from tests.scripts.scene import Scene
 from tests.scripts.story_flow import Flowing
@@ -31,16 +19,10 @@ if TYPE_CHECKING:
     from tests.support.keyspace import Key
 
 
-MAKING_IDS = (
-    deadlines, executions, inbox, maintenance, questions, resets, sessions, settlements, stops, turns, workflows,
-)  # fmt: skip
-
-
 def number_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ids that the services make are counted, so that two lives have the same."""
     ids = count(1)
-    for module in MAKING_IDS:
-        monkeypatch.setattr(module, "new_id", lambda prefix: f"{prefix}-{next(ids)}")
+    monkeypatch.setattr(secrets, "token_hex", lambda _: str(next(ids)))
 
 
 async def timeless(kernel: Kernel) -> dict[str, Any]:

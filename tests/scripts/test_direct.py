@@ -55,7 +55,7 @@ async def discarded(scene: Scene) -> list[tuple[str, str]]:
         *((state, "queued", 30) for state in WAITING if state != "unsettled"),
         ("unsettled", "latched", 10),
         *((state, "latched", 10) for state in OPEN),
-        ("entering", "started", 10),
+        ("entering", "latched", 10),
     ],
 )
 async def test_it_waits_shortly_behind_what_is_owed_and_else_as_long_as_its_caller(
@@ -185,8 +185,8 @@ async def test_under_a_guard_its_claim_waits_once_its_time_is_over(kernel: Kerne
     assert [message.body for message in (await scene.claimed()).messages] == ["queued"]
 
 
-async def test_it_does_not_pass_a_step_s_entry(kernel: Kernel) -> None:
-    """The step's prompt goes first, under the guard too: its bound is for that."""
+async def test_a_holder_s_does_not_pass_a_step_s_entry_but_its_prompt(kernel: Kernel) -> None:
+    """Under the guard it goes before the step's prompt, which waits for the guard."""
     scene = await on_workflow(kernel)
     guard = await kernel.guards.acquire(scene.sid, "holder")
     await put(scene, guard_number=guard.number)
@@ -195,7 +195,31 @@ async def test_it_does_not_pass_a_step_s_entry(kernel: Kernel) -> None:
         assert (await scene.claimed()).verdict is Verdict.ENTERING
     assert await entered(scene, "plan it")
     assert await scene.pending() == ["plan it", "direct"]
-    assert (await scene.claimed()).verdict is Verdict.GUARDED
+    assert [message.body for message in (await scene.claimed()).messages] == ["direct"]
+
+
+@pytest.mark.parametrize("holds", [True, False])
+async def test_a_holder_s_passes_what_was_put_before_it_since(kernel: Kernel, holds: bool) -> None:
+    """That would wait for the guard, and the guard for the prompt; nobody else's direct prompt passes anything."""
+    scene = await brought(kernel, "ready")
+    number = (await kernel.guards.acquire(scene.sid, "holder")).number if holds else 0
+    await put(scene, guard_number=number)
+    await kernel.stops.put_first(scene.sid, "instead", kind="replace")
+    assert await scene.pending() == ["instead", "direct", "queued"]
+    claim = await scene.claimed()
+    assert [message.body for message in claim.messages] == ["direct" if holds else "instead"]
+    assert await scene.pending() == (["instead", "queued"] if holds else ["direct", "queued"])
+    moved = await of_type(scene, "inbox.moved")
+    assert [entry["message_id"] for entry in moved] == (["d"] if holds else [])
+
+
+async def test_another_s_direct_prompt_passes_no_guard(kernel: Kernel) -> None:
+    """Only the number counts, also when the head is nobody's."""
+    scene = await brought(kernel, "ready")
+    await put(scene)
+    await kernel.guards.acquire(scene.sid, "holder")
+    async with unchanged(kernel):
+        assert (await scene.claimed()).verdict is Verdict.GUARDED
 
 
 @pytest.mark.parametrize("stop", ["user", "parent", "interrupt"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from coordinator.domain.errors import (
@@ -11,15 +12,18 @@ from coordinator.domain.errors import (
     GuardLost,
     SessionClosed,
     SessionUnknown,
+    Superseded,
     UnknownStep,
     WorkflowUnknown,
 )
 from coordinator.domain.verdicts import Verdict
-from tests.scripts.flow import begun, entered, entries, in_step, of_type, on_workflow, settled, unsettled
+from tests.scripts.flow import FLOW, begun, entered, entries, in_step, of_type, on_workflow, settled, unsettled
 from tests.scripts.scene import Scene, unchanged
 from tests.scripts.states import owned, record
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from coordinator.domain.records import MoveAnswer
     from coordinator.services import Kernel
 
@@ -149,15 +153,66 @@ async def test_refusals_write_nothing(kernel: Kernel) -> None:
             await moved(scene, "elsewhere")
         with pytest.raises(GuardLost):
             await moved(scene, guard_number=4)
+    await kernel.store.redis.delete(kernel.store.keys.workflows)
+    async with unchanged(kernel):
+        with pytest.raises(WorkflowUnknown):
+            await moved(scene)
     await kernel.sessions.close(scene.sid)
     async with unchanged(kernel):
         with pytest.raises(SessionClosed):
             await moved(scene)
         with pytest.raises(SessionClosed):
             await kernel.workflows.signal(scene.sid)
-    await kernel.store.redis.delete(kernel.store.keys.workflows)
-    with pytest.raises(WorkflowUnknown):
-        await moved(scene)
+
+
+async def test_a_repeat_is_known_also_when_the_definition_has_lost_the_step(kernel: Kernel) -> None:
+    """Only new moves are looked up."""
+    scene = await in_step(kernel)
+    assert await moved(scene) == "applied"
+    await kernel.workflows.publish([msgspec.structs.replace(FLOW, steps=FLOW.steps[:2])])
+    async with unchanged(kernel):
+        assert await moved(scene) == "applied"
+        with pytest.raises(ConflictingRepeat):
+            await moved(scene, "build")
+        with pytest.raises(UnknownStep, match="plan, build"):
+            await moved(scene, operation_id="m2")
+
+
+@pytest.mark.parametrize("call", ["move", "signal"])
+@pytest.mark.parametrize("how", ["finished", "replaced", "claimed again"])
+async def test_a_turn_that_is_over_moves_and_signals_nothing(kernel: Kernel, call: str, how: str) -> None:
+    """Its worker may not know it yet: all three parts are compared."""
+    scene = await in_step(kernel)
+    ownership = await scene.prompted()
+    if how != "finished":
+        await kernel.stops.put_first(scene.sid, "instead", kind="replace")
+    await scene.finished(ownership, "completed" if how == "finished" else "cancelled")
+    if how == "claimed again":
+        scene.token = (await scene.view()).activity
+        await scene.settled()
+        assert (await scene.claimed()).verdict is Verdict.OK
+    calls: dict[str, Callable[[], Awaitable[object]]] = {
+        "move": lambda: moved(scene, deferred=True, ownership=ownership),
+        "signal": lambda: kernel.workflows.signal(scene.sid, ownership=ownership),
+    }
+    async with unchanged(kernel):
+        with pytest.raises(Superseded):
+            await calls[call]()
+
+
+async def test_a_turn_s_own_move_and_signal_are_made_once(kernel: Kernel) -> None:
+    """Their repeats get the first answer, also when the turn is over."""
+    scene = await in_step(kernel)
+    ownership = await scene.prompted()
+    for over in (False, True):
+        if over:
+            await scene.finished(ownership)
+        assert await moved(scene, deferred=True, ownership=ownership) == "pending"
+        await kernel.workflows.signal(scene.sid, ownership=ownership, operation_id="signal")
+    view = await scene.view()
+    assert (view.pending_move, view.signalled) == ("review", True)
+    with pytest.raises(ConflictingRepeat):
+        await kernel.workflows.signal(scene.sid, operation_id="m")
 
 
 async def test_the_guard_s_holder_may_move(kernel: Kernel) -> None:

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coordinator.domain.errors import TurnChanged
+from coordinator.domain.errors import InboxFull, TurnChanged
 from tests.scripts.scene import Scene, unchanged
 from tests.scripts.states import brought
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from coordinator.services import Kernel
 
 STOPS = ["cancel", "replace", "close"]
@@ -113,3 +115,24 @@ async def test_a_refusal_keeps_only_what_was_over(kernel: Kernel) -> None:
     async with unchanged(kernel):
         with pytest.raises(TurnChanged):
             await kernel.stops.cancel(scene.sid, expected_turn=9)
+
+
+@pytest.mark.parametrize("refused", ["cancel", "replace", "direct"])
+async def test_what_an_overdue_end_began_is_placed_also_after_a_refusal(kernel: Kernel, refused: str) -> None:
+    """The refusal has no room for its token: the next sweep offers it, and not the placement's deadline."""
+    scene = await brought(kernel, "accepted")
+    await kernel.stops.cancel(scene.sid, kind="silent")
+    await scene.sent("since", message_id="since")
+    await swept(kernel, scene)
+    await scene.make_due("cancel")
+    kernel.store._common["max_inbox"] = 0
+    calls: dict[str, Callable[[], Awaitable[object]]] = {
+        "cancel": lambda: kernel.stops.cancel(scene.sid, expected_turn=9),
+        "replace": lambda: kernel.stops.put_first(scene.sid, "instead", kind="replace", expected_turn=9),
+        "direct": lambda: kernel.stops.put_direct(scene.sid, "direct", wait=30),
+    }
+    with pytest.raises((TurnChanged, InboxFull)):
+        await calls[refused]()
+    view = await scene.view()
+    assert (view.status, view.waiting_for, view.suspects) == ("running", "placement", ("e1",))
+    assert (await scene.deadlines())["placement"] <= view.now_ms

@@ -120,7 +120,7 @@ async def test_the_agent_that_waits_gets_the_answer_as_a_message_of_its_turn(ker
             assert (found.verdict, found.answer) == (Verdict.ANSWERED, "so")
     assert "question" not in await scene.deadlines()
     (entry,) = await of_type(scene, "question.answered")
-    assert (entry["question_id"], entry["message_id"], entry["text"], entry["turn"]) == ("q", "a", "so", "1")
+    assert entry == {"type": "question.answered", "question_id": "q", "message_id": "a", "turn": "1"}
     await scene.finished(await owned(scene))
     for name in ("messages", "message_info", "in_flight", "awake"):
         assert not await kernel.store.redis.exists(scene.keys[name])

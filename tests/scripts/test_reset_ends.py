@@ -241,5 +241,5 @@ async def test_a_stop_that_meets_the_deadline_applies_it_first(kernel: Kernel, s
     elif stop == "replace":
         assert (await kernel.stops.put_first(scene.sid, "next", kind="replace")).placement == "started"
     else:
-        assert (await kernel.stops.put_direct(scene.sid, "next", wait=30)).placement == "started"
+        assert (await kernel.stops.put_direct(scene.sid, "next", wait=30)).placement == "latched"
     assert await outcome(scene) == ("failed", "not answered in time")

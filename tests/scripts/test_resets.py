@@ -121,6 +121,16 @@ async def test_an_execution_whose_end_nobody_confirmed_fails_it_at_once(kernel: 
     assert (await outcome(scene))[1] == "an execution may still be alive"
 
 
+async def test_beside_a_suspect_it_stops_nothing_before_it_fails(kernel: Kernel) -> None:
+    """The turn goes on, and completes."""
+    scene = await brought(kernel, "accepted")
+    await kernel.store.redis.sadd(scene.keys["suspects"], "e0")  # type: ignore[misc]
+    assert await begun(scene) == "failed"
+    view = await scene.view()
+    assert (view.open_turn, view.cancel_pending, view.park_mark) == (1, False, view.sequence)
+    assert (await scene.finished(await owned(scene))).verdict is Verdict.GO_ON
+
+
 @pytest.mark.parametrize("phase", PHASES)
 async def test_a_repeat_joins_it_without_a_guard_and_another_is_refused(kernel: Kernel, phase: str) -> None:
     """The id is the reset; a second one waits for nobody."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coordinator.domain.errors import UsageError, WorkflowUnknown
+from coordinator.domain.errors import InvalidId, UsageError, WorkflowUnknown
 from coordinator.domain.events import StepEntered
 from coordinator.domain.records import SessionPolicy
 from coordinator.domain.verdicts import Verdict
@@ -118,6 +118,23 @@ async def test_an_entry_ends_once(kernel: Kernel, error: str) -> None:
         assert not await kernel.workflows.enter_end(scene.sid, "", "0-3", body="of no entry")
     assert not await kernel.workflows.enter_end("nobody", event.entry_id, "0-1")
     assert not await kernel.store.redis.exists(kernel.store.keys.session("nobody")["session"])
+
+
+@pytest.mark.parametrize("where", ["pending", "in flight"])
+async def test_a_message_that_has_the_id_of_a_step_s_prompt_is_not_lost(kernel: Kernel, where: str) -> None:
+    """Clients are refused such ids, and what uses the scripts without them fails the entry, and nothing else."""
+    scene = await on_workflow(kernel)
+    prompt_id = f"entry-{(await scene.view()).entering}"
+    with pytest.raises(InvalidId, match="entry-…"):
+        await kernel.inbox.send(scene.sid, "mine", message_id=prompt_id)
+    for name in ("messages", "message_info"):
+        value = "mine" if name == "messages" else "1 1 next-turn send 0 0 - someone"
+        await kernel.store.redis.hset(scene.keys[name], prompt_id, value)  # type: ignore[misc]
+    await kernel.store.redis.rpush(scene.keys["next_turn" if where == "pending" else "in_flight"], prompt_id)  # type: ignore[misc]
+    assert await entered(scene, "plan it")
+    assert (await scene.view()).step_failed
+    assert await kernel.store.redis.hget(scene.keys["messages"], prompt_id) == "mine"  # type: ignore[misc]
+    assert await scene.pending() == (["mine"] if where == "pending" else [])
 
 
 async def test_another_announcement_of_an_entry_that_has_ended_is_acknowledged(kernel: Kernel) -> None:

@@ -162,6 +162,30 @@ async def test_a_signal_is_of_one_entry_and_moves_nothing(kernel: Kernel) -> Non
     assert not (await scene.view()).signalled
 
 
+async def test_a_signal_that_comes_again_signals_no_later_step(kernel: Kernel) -> None:
+    """Its reply may have been lost: requires_signal would pass without anybody."""
+    scene, _, _ = await unsettled(kernel)
+    await kernel.workflows.signal(scene.sid, operation_id="signal")
+    await settled(scene, "build")
+    assert await entered(scene)
+    async with unchanged(kernel):
+        await kernel.workflows.signal(scene.sid, operation_id="signal")
+    assert not (await scene.view()).signalled
+
+
+async def test_a_turn_s_signal_is_of_the_step_that_it_began_in(kernel: Kernel) -> None:
+    """A move that left it running has taken it out of that step."""
+    scene = await in_step(kernel)
+    ownership = await scene.prompted()
+    await kernel.workflows.move(scene.sid, "build")
+    assert await entered(scene)
+    await kernel.workflows.signal(scene.sid, ownership=ownership)
+    assert not (await scene.view()).signalled
+    await kernel.workflows.signal(scene.sid)
+    await kernel.workflows.signal(scene.sid, ownership=ownership)
+    assert (await scene.view()).signalled
+
+
 async def test_a_complaint_is_in_the_log_with_the_turn_that_stayed(kernel: Kernel) -> None:
     """What the step could not be evaluated for; not for a turn that was not to be."""
     for reason in ("completed", "error"):

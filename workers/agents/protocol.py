@@ -141,7 +141,8 @@ class Turn(Protocol):
     async def signal(self) -> None:
         """Let the turn's end advance the present step, where that has `requires_signal`. Moves nothing by itself.
 
-        Raises UnknownStep if the session is on no workflow, SessionClosed, and Superseded like `move`.
+        The step is the one that the turn began in: once that has been left, the signal changes nothing. Raises
+        UnknownStep if the session is on no workflow, SessionClosed, and Superseded like `move`.
         """
 
 
