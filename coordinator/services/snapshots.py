@@ -1,12 +1,14 @@
-"""A session at one moment: its record, inbox, guard and deadlines, read in one transaction."""
+"""A session at one moment: its record, inbox, guard and deadlines, read by one script."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from coordinator.domain.errors import SessionUnknown
 from coordinator.domain.records import Deadline, Inbox, InboxEntry, SessionPolicy, Snapshot
+from coordinator.domain.verdicts import Verdict
+from coordinator.services.answers import refusal
 from coordinator.services.deadlines import KINDS
+from coordinator.store.store import Reply
 
 if TYPE_CHECKING:
     from coordinator.store.store import Store
@@ -22,24 +24,10 @@ class Snapshots:
 
     async def read(self, session_id: str) -> Snapshot:
         """The whole session. Raises SessionUnknown, StoreUnavailable, StoreMisconfigured."""
-        keys = self._store.keys.session(session_id)
-        async with self._store.transaction() as pipe:
-            pipe.hgetall(keys["session"])
-            pipe.lrange(keys["next_turn"], 0, -1)
-            pipe.lrange(keys["next_step"], 0, -1)
-            pipe.lrange(keys["in_flight"], 0, -1)
-            pipe.hgetall(keys["messages"])
-            pipe.hgetall(keys["message_info"])
-            pipe.hgetall(keys["guard"])
-            pipe.pttl(keys["guard"])
-            pipe.smembers(keys["suspects"])
-            pipe.zmscore(keys["deadlines"], [f"{kind}:{session_id}" for kind in KINDS])
-            pipe.time()
-            found = await self._store.execute(pipe)
-        if not found[0]:
-            msg = f"There is no session {session_id!r}; open it first."
-            raise SessionUnknown(msg)
-        return _snapshot(session_id, found)
+        reply = await self._store.look("snapshot", session_id, *KINDS)
+        if reply.word is not Verdict.OK:
+            raise refusal(reply, session_id)
+        return _snapshot(session_id, reply.details)
 
     async def is_idle(self, session_id: str) -> bool:
         """Whether nothing runs, is reset, entered, or waits for settlement, and, once closing, the session is closed.
@@ -51,18 +39,14 @@ class Snapshots:
             key, "phase", "lifecycle", "unsettled", "entering", "reset_id"
         )
         if lifecycle is None:
-            msg = f"There is no session {session_id!r}; open it first."
-            raise SessionUnknown(msg)
+            raise refusal(Reply(Verdict.NO_SESSION, []), session_id)
         return phase == "idle" and not any(busy) and lifecycle != "closing"
 
 
 def _snapshot(session_id: str, found: list[Any]) -> Snapshot:
-    record, next_turn, next_step, in_flight, bodies, infos, guard, guard_ms, suspects, scores, time = found
-    fields = _Fields(record)
-    now_ms = time[0] * 1000 + time[1] // 1000
-    deadlines = tuple(
-        Deadline(kind, int(score)) for kind, score in zip(KINDS, scores, strict=True) if score is not None
-    )
+    record, next_turn, next_step, in_flight, messages, message_info, holder, guard_ms, suspects, times, now_ms = found
+    fields, bodies, infos, guard = _Fields(_paired(record)), _paired(messages), _paired(message_info), _paired(holder)
+    deadlines = tuple(Deadline(kind, at_ms) for kind, at_ms in zip(KINDS, times, strict=True) if at_ms)
     mark = fields.number("park_mark")
 
     def entries(ids: list[str], *, pending: bool) -> tuple[InboxEntry, ...]:
@@ -138,6 +122,10 @@ def _course(fields: _Fields) -> dict[str, Any]:
         "question": fields.text("question_id"),
         "question_turn": fields.number("question_turn"),
     }
+
+
+def _paired(flat: list[str]) -> dict[str, str]:
+    return dict(zip(flat[::2], flat[1::2], strict=True))
 
 
 class _Fields:

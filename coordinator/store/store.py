@@ -16,7 +16,6 @@ from coordinator.store.scripts import load_all
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
-    from redis.asyncio.client import Pipeline
 
     from coordinator.settings import Settings
     from coordinator.store.scripts import Script
@@ -90,33 +89,34 @@ class Store:
         declared = [names[key] for key in script.keys if not key.endswith("...")]
         return await self.run(script, declared + (keys or []), args, rest or [])
 
+    async def look(self, name: str, session_id: str, /, *rest: str) -> Reply:
+        """Run a script that only reads: not repeated. Raises StoreUnavailable or StoreMisconfigured."""
+        script, names = self._scripts[name], self.keys.session(session_id)
+        argv = self._arguments(script, {"session_id": session_id}, list(rest))
+        try:
+            raw = await self._evaluate(script, [names[key] for key in script.keys], argv)
+        except (redis.exceptions.RedisError, OSError) as error:
+            raise translate(error) from error
+        return Reply(Verdict(raw[0]), raw[1:])
+
     async def run(
         self, script: Script, keys: list[str], args: dict[str, str | int], rest: list[str] | None = None
     ) -> Reply:
         """Send one script with its keys in order. Raises as `call`."""
-        common = self._common
-        try:
-            argv: list[str | int] = [args[arg] if arg in args else common[arg] for arg in script.args if arg[-1] != "."]
-        except KeyError as error:
-            msg = f"lua/{script.name}.lua declares {error}, which the call does not give"
-            raise ScriptContractError(msg) from None
-        argv += rest or []
+        argv = self._arguments(script, args, rest or [])
         try:
             raw = await self._evaluate(script, keys, argv)
         except (redis.exceptions.RedisError, OSError) as error:
             raw = await self._repeat(script, keys, argv, error)
         return Reply(Verdict(raw[0]), raw[1:])
 
-    def transaction(self) -> Pipeline:
-        """A MULTI/EXEC block for reads that must show one moment; run it by `execute`."""
-        return self.redis.pipeline(transaction=True)
-
-    async def execute(self, pipe: Pipeline) -> list[Any]:
-        """Run a transaction of reads. Raises StoreUnavailable or StoreMisconfigured."""
+    def _arguments(self, script: Script, args: dict[str, str | int], rest: list[str]) -> list[str | int]:
+        common = self._common
         try:
-            return await pipe.execute()
-        except (redis.exceptions.RedisError, OSError) as error:
-            raise translate(error) from error
+            return [args[arg] if arg in args else common[arg] for arg in script.args if arg[-1] != "."] + rest
+        except KeyError as error:
+            msg = f"lua/{script.name}.lua declares {error}, which the call does not give"
+            raise ScriptContractError(msg) from None
 
     async def fields(self, key: str, *names: str) -> list[str | None]:
         """Some fields of a hash, None for an absent one. Raises StoreUnavailable or StoreMisconfigured."""

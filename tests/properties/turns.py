@@ -90,16 +90,16 @@ class Turns(Steps):
             self.settle("superseded")
         if self.has_direct and self.direct_is == "over":
             self.drop_direct("expired")
+        if (his := self.holders_direct) and self.lists["next-turn"][0] is not his:
+            self.lists["next-turn"].remove(his)
+            self.lists["next-turn"].insert(0, his)
+            self.note("inbox.moved", his.id)
         self.turn += 1
         self.note("turn.started", self.turn)
         if not self.pending:
             self.note("turn.ended", self.turn, "completed")
             self.exit()
             return "EMPTY"
-        if (his := self.holders_direct) and self.lists["next-turn"][0] is not his:
-            self.lists["next-turn"].remove(his)
-            self.lists["next-turn"].insert(0, his)
-            self.note("inbox.moved", his.id)
         batch = self.lists["next-step"] + self.lists["next-turn"][:1]
         self.generation += 1
         self.mark, self.driven = 0, True

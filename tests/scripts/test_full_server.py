@@ -56,6 +56,17 @@ async def test_a_send_is_refused_without_a_trace(kernel: Kernel, full: Full) -> 
                 await refused
 
 
+async def test_a_session_can_be_looked_at(kernel: Kernel, full: Full) -> None:
+    """Whoever makes room has to see what is there."""
+    scene = await Scene(kernel).opened()
+    await scene.prompted("body")
+    before = await scene.view()
+    await full.now()
+    view = await kernel.snapshots.read(scene.sid)
+    assert (view.open_turn, view.inbox, view.policy) == (1, before.inbox, before.policy)
+    assert await kernel.snapshots.is_idle(scene.sid) is False
+
+
 async def test_an_open_turn_ends_is_settled_and_its_worker_goes(kernel: Kernel, full: Full) -> None:
     """Output, step apart, finish, renew, guards, handlers' failures, settle and release."""
     scene = await Scene(kernel).opened()

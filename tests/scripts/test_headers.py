@@ -114,7 +114,7 @@ def test_every_verdict_is_answered_by_some_script_and_no_script_answers_another(
 def test_a_body_counts_no_positions(name: str) -> None:
     """Slots have names; by position only those read that take as many sessions or messages as there are."""
     positional = set(re.findall(r"\b(?:KEYS|ARGV)\b", FILES[name].body))
-    assert positional == {"renew": {"KEYS", "ARGV"}, "lib/chosen": {"ARGV"}}.get(name, set())
+    assert positional == {"renew": {"KEYS", "ARGV"}, "lib/chosen": {"ARGV"}, "snapshot": {"ARGV"}}.get(name, set())
 
 
 @pytest.mark.parametrize("name", [*NAMES, *LIBRARY])
@@ -158,6 +158,7 @@ def test_nothing_is_refused_after_a_write(name: str) -> None:
 def test_what_ends_or_settles_runs_on_a_full_server(name: str) -> None:
     """Section 4, rules: cancel, finish, output, settle, expire and release carry allow-oom; send does not."""
     wanted = "allow-oom" if name in ENDS_OR_SETTLES or name.startswith("expire_") else ""
+    wanted = "no-writes" if name == "snapshot" else wanted
     assert SCRIPTS[name].flags == wanted
 
 

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from coordinator.services import Kernel
     from tests.support.faulty import FaultyStore
 
-SCRIPTS = sorted(load_all())
+SCRIPTS = sorted(name for name, script in load_all().items() if script.flags != "no-writes")
+"""What only reads is not repeated."""
 CALLS = 25
 """More calls of one script than the story has."""
 lives: dict[str, list[Any]] = {}
@@ -58,8 +59,8 @@ async def test_a_life_in_which_everything_is_lost_once_is_the_same_life(
     for script in SCRIPTS:
         first_tries_lost(faulty, script, fault)
     same(life, await Story(kernel).tell())
-    assert sorted(faulty.sent) == SCRIPTS
-    assert {number % 2 for number in faulty.sent.values()} == {0}
+    assert sorted(faulty.sent.keys() - {"snapshot"}) == SCRIPTS
+    assert {faulty.sent[script] % 2 for script in SCRIPTS} == {0}
 
 
 @pytest.mark.parametrize("backend_kind", ["bundled"], indirect=True)

@@ -94,7 +94,7 @@ async def test_a_server_that_forgets_its_scripts_gets_them_again(kernel: Kernel,
     scene = await Scene(kernel, "t").opened()
     await redis.config_resetstat()
     for _ in range(3):
-        await scene.sent()
+        await kernel.inbox.send(scene.sid, "body")
     calls = await redis.info("commandstats")
     assert calls["cmdstat_evalsha"]["calls"] == 3
     assert calls["cmdstat_eval"]["calls"] <= 1
