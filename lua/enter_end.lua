@@ -14,16 +14,21 @@
 -- @include lib/entry_end
 -- @include lib/done
 
--- Above 0 for an id that a client of the scripts has used: its message is not overwritten.
+-- A client of the scripts may have used the id: its message is not overwritten.
 local function is_taken()
   return body ~= '' and redis.call('HEXISTS', message_info, message_id) == 1
 end
 
+-- First in line, but not before an interrupt that came during the entry, and parked it.
 local function put_prompt()
   add(message_id, body, { sequence = text('entry_sequence'), wake = '1', list = 'next-turn', kind = 'entry',
     attempt = 0, guard = '0', rest = '- workflow' }, true)
   if text('entry_dropped') ~= '' then
     discard(message_id, 'cancelled')
+  elseif text('entry_after') ~= '' and redis.call('LPOS', next_turn, text('entry_after')) then
+    redis.call('LREM', next_turn, 1, message_id)
+    redis.call('LINSERT', next_turn, 'AFTER', text('entry_after'), message_id)
+    log_entry('inbox.moved', 'message_id', message_id, 'list', 'next-turn', 'sequence', text('entry_sequence'))
   end
 end
 

@@ -51,6 +51,9 @@ if interrupts then
   note_late_stop(kind)
 end
 local sequence = body ~= '' and insert('next-turn', not yields, '1', kind, guard_number) or put_chosen()
+if interrupts and text('entering') ~= '' and text('entry_after') == '' then
+  set('entry_after', body ~= '' and message_id or last_chosen())
+end
 local placement, place, _ = 'queued', place_offered, nil
 if phase == 'idle' then
   placement = 'started'

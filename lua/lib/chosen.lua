@@ -12,6 +12,10 @@ local function is_chosen(id)
   return false
 end
 
+local function last_chosen()
+  return ARGV[#ARGV]
+end
+
 local function missing_choice()
   for at = chosen, #ARGV do
     if not is_pending(ARGV[at]) then

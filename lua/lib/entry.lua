@@ -17,7 +17,7 @@ local function begin_entry(step, entry_id)
   set('step', step)
   set('step_entry', entry_id)
   set('entering', entry_id)
-  for _, field in ipairs({ 'entry_tries', 'entry_dropped', 'step_failed', 'signalled' }) do
+  for _, field in ipairs({ 'entry_tries', 'entry_dropped', 'entry_after', 'step_failed', 'signalled' }) do
     set(field, '')
   end
   set('sequence', number('sequence') + 1)

@@ -46,6 +46,8 @@ class Model(Questions):
             self.park(spares_direct=self.direct in chosen)
         if interrupts:
             self.note_late_stop(kind)
+        if interrupts and self.entering:
+            self.interrupted_by = self.interrupted_by or (chosen or [message_id])[-1]
         if chosen:
             self.put_first(chosen)
         else:

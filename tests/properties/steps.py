@@ -31,6 +31,8 @@ class Steps(Activities):
     last_turn: int = 0
     last_entry: int = 0
     last_kind: str = ""
+    interrupted_by: str = ""
+    """The message of an interrupt that parked the prompt of the entry that is under way."""
     late_kind: str = ""
     returned: bool = False
     outcome: str = ""
@@ -42,7 +44,7 @@ class Steps(Activities):
         self.step, self.entering, self.dropped, self.failed = step, True, False, False
         self.entry += 1
         self.sequence += 1
-        self.tries, self.signalled, self.entry_sequence = 0, 0, self.sequence
+        self.tries, self.signalled, self.entry_sequence, self.interrupted_by = 0, 0, self.sequence, ""
 
     def enter_end(self, message_id: str, *, ok: bool) -> None:
         """Its prompt, without an id if it has none, goes first; a stop that came meanwhile parks or drops it."""
@@ -51,8 +53,13 @@ class Steps(Activities):
             self.note("step.entered", self.step)
             if message_id:
                 self.insert(message_id, "next-turn", wake=True, first=True, sequence=self.entry_sequence)
+            line = self.lists["next-turn"]
+            ids = [one.id for one in line]
             if message_id and self.dropped:
-                self.drop(self.pending[len(self.lists["next-step"])], "cancelled")
+                self.drop(line[0], "cancelled")
+            elif message_id and self.interrupted_by in ids:
+                line.insert(ids.index(self.interrupted_by), line.pop(0))
+                self.note("inbox.moved", message_id)
         else:
             self.fail_entry()
         self.go_on()

@@ -227,7 +227,9 @@ async def test_a_new_entry_starts_with_nothing_of_the_one_before(kernel: Kernel)
     await scene.expired("entry")
     assert await entered(scene, error="boom")
     assert await kernel.workflows.move(scene.sid, "plan") == "applied"
-    assert not {"entry_tries", "entry_dropped", "step_failed", "signalled"} & (await record(scene)).keys()
+    assert (
+        not {"entry_tries", "entry_dropped", "entry_after", "step_failed", "signalled"} & (await record(scene)).keys()
+    )
     assert await entered(scene, "plan it")
     assert await scene.pending() == ["plan it"]
 

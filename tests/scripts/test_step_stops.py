@@ -33,6 +33,34 @@ async def test_a_stop_during_an_entry_parks_its_prompt(kernel: Kernel, stop: Any
     assert (view.status, awake.get("instead")) == (("running", True) if stop == "interrupt" else ("idle", None))
 
 
+@pytest.mark.parametrize("chosen", [True, False])
+async def test_an_interrupt_during_an_entry_runs_before_the_prompt_that_it_parked(kernel: Kernel, chosen: bool) -> None:
+    """Also a second one, and what was chosen to be first; a replacement parks nothing, and goes behind it."""
+    scene = await prompted_entry(kernel)
+    if chosen:
+        await scene.sent("one", message_id="m1")
+        await scene.sent("two", message_id="m2")
+        await kernel.stops.put_first(scene.sid, kind="parent", chosen=["m1", "m2"])
+    else:
+        await kernel.stops.put_first(scene.sid, "two", kind="parent")
+        await kernel.stops.put_first(scene.sid, "one", kind="parent")
+    assert await entered(scene, "plan it")
+    assert await scene.pending() == ["one", "two", "plan it", "queued"]
+    assert [message.body for message in (await scene.claimed()).messages] == ["one"]
+
+
+@pytest.mark.parametrize("how", ["replaced", "interrupted and removed"])
+async def test_else_the_prompt_goes_first(kernel: Kernel, how: str) -> None:
+    """A replacement parks nothing."""
+    scene = await prompted_entry(kernel)
+    kind = "replace" if how == "replaced" else "parent"
+    receipt = await kernel.stops.put_first(scene.sid, "instead", kind=kind)
+    if kind == "parent":
+        await kernel.inbox.remove(scene.sid, receipt.message_id)
+    assert await entered(scene, "plan it")
+    assert await scene.pending() == ["plan it", *(["instead"] if kind == "replace" else []), "queued"]
+
+
 @pytest.mark.parametrize("kind", ["silent", "system"])
 async def test_a_stop_that_does_not_park_leaves_the_prompt_awake(kernel: Kernel, kind: Any) -> None:
     """It has nothing to stop."""
