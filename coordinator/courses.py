@@ -25,6 +25,8 @@ def course(scene: Scene) -> Iterator[str]:
     elif seen.step:
         signalled = ", and signalled" if seen.signalled else ""
         yield f"It is at step {seen.step!r} of workflow {seen.workflow!r}{signalled}."
+    if scene.missing_step:
+        yield f"{scene.missing_step[0].upper()}{scene.missing_step[1:]}: turns end there and lead nowhere."
     if seen.pending_move:
         yield f"A move to step {seen.pending_move!r} is pending: the next settlement applies it, before all else."
     if seen.question:
@@ -47,6 +49,11 @@ def course_advice(scene: Scene) -> Iterator[str]:
         yield (
             f"When the reason is gone, enter a step anew: `coordinator move {name} STEP`; "
             f"or work in this one, as it is: `coordinator send {name} TEXT`."
+        )
+    if scene.missing_step:
+        yield (
+            f"Start an orchestrator with the file that has the step, or `coordinator move {name} STEP` to one that is "
+            "there."
         )
     if seen.pending_move and not (seen.open_turn or seen.unsettled_turn or seen.entering):
         yield f"To move now: `coordinator move {name} {seen.pending_move}`."

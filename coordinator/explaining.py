@@ -10,7 +10,7 @@ from coordinator import overview
 from coordinator.domain.records import Snapshot
 from coordinator.reasons import advice, reasons
 from coordinator.scene import Scene
-from coordinator.services.snapshots import Snapshots
+from coordinator.services import Kernel
 from coordinator.store.store import Store
 from coordinator.streams.reading import read
 
@@ -88,9 +88,9 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     advice: tuple[str, ...]
 
 
-async def explain(store: Store, session_id: str) -> Explanation:
+async def explain(kernel: Kernel, session_id: str) -> Explanation:
     """Look at everything that concerns a session. Raises `SessionUnknown`, `StoreUnavailable`, `StoreMisconfigured`."""
-    seen = await Snapshots(store).read(session_id)
+    store, seen = kernel.store, await kernel.snapshots.read(session_id)
     workers = await overview.workers(store)
     tail = await read(store, "XREVRANGE", store.keys.session(session_id)["log"], "+", "-", "COUNT", _TAIL)
     alive = [row for row in workers if row.lease_ms > 0]
@@ -101,6 +101,7 @@ async def explain(store: Store, session_id: str) -> Explanation:
         worker="" if not seen.worker_id else "unknown" if host is None else "alive" if host in alive else "overdue",
         workers=len(alive),
         room=sum(max(0, row.capacity - row.hosted) for row in alive),
+        missing_step=(await kernel.workflows.published(seen.workflow, seen.step)).missing if seen.workflow else "",
         **await _told(store, seen),
     )
     return _explanation(scene, seen, _refused(tail))

@@ -63,6 +63,8 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     events: int
     events_pending: int
     dead: int
+    """Entries that were given up, in `dead_streams`."""
+    dead_streams: tuple[str, ...]
     counters: dict[str, int]
 
 
@@ -123,6 +125,9 @@ async def stats(store: Store) -> Stats:
         events=sum(answers[3::6]),
         events_pending=sum(int(group["pending"]) for group in groups),
         dead=sum(answers[4::6]),
+        dead_streams=tuple(
+            store.keys.partition(partition)["dead"] for partition, length in enumerate(answers[4::6]) if length
+        ),
         counters=dict(sorted(counters.items())),
     )
 

@@ -145,6 +145,12 @@ def _besides(scene: Scene) -> Iterator[str]:
             f"The guard is held by {seen.guard_owner} (number {seen.guard_number}) for another {seen.guard_ms} ms: no "
             "turn opens but the holder's, and nobody else settles one."
         )
+    for entry in seen.inbox.next_turn:
+        if entry.kind == "direct":
+            yield (
+                f"Direct prompt {entry.message_id} is in line until what came before it has ended; its caller takes it "
+                "back when its time is over."
+            )
     if seen.suspects:
         yield (
             f"Suspect executions: {', '.join(seen.suspects)}. Nobody has confirmed their end, and they are never used "

@@ -28,6 +28,8 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     """Why the last reset has failed."""
     entry_why: str = ""
     """Why the present step could not be entered."""
+    missing_step: str = ""
+    """Why the present step is in no definition: the beginning of a sentence."""
 
     @property
     def overdue(self) -> list[str]:

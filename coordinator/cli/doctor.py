@@ -62,7 +62,7 @@ async def _examine(store: Store) -> list[Check]:
         await _overdue(store, now_ms),
         await _stuck(store, rows),
         await _asleep(store, rows),
-        _dead(store, stats),
+        _dead(stats),
     ]
 
 
@@ -154,11 +154,9 @@ async def _asleep(store: Store, rows: list[SessionRow]) -> Check:
     return Check("queues", not asleep, "warn", f"{len(asleep)} are idle with awake messages{_named(asleep)}", advice)
 
 
-def _dead(store: Store, stats: overview.Stats) -> Check:
-    advice = (
-        f"Each has its error: redis-cli XRANGE {store.keys.partition(0)['dead']} - + (and the other partitions'). "
-        "Mend the handler, then delete the stream."
-    )
+def _dead(stats: overview.Stats) -> Check:
+    looks = "; ".join(f"redis-cli XRANGE '{stream}' - +" for stream in stats.dead_streams)
+    advice = f"Each has its error: {looks}. Mend the handler, then delete the stream."
     return Check("dead letters", not stats.dead, "warn", f"{stats.dead} entries were given up", advice)
 
 

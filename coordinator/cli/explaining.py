@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from coordinator import explaining
 from coordinator.cli.connecting import connected
-from coordinator.cli.inspection import moment, short
+from coordinator.cli.inspection import moment
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 async def explain(options: Namespace, out: Output) -> None:
     """Explain a session."""
     async with connected(options, out) as coord:
-        found = await explaining.explain(coord.kernel.store, coord.session(options.session).id)
+        found = await explaining.explain(coord.kernel, coord.session(options.session).id)
     if out.json:
         out.record(found)
         return
@@ -38,7 +38,7 @@ async def explain(options: Namespace, out: Output) -> None:
     out.line()
     out.table(
         ("refused or failed lately", "what", "why"),
-        [(moment(one.at_ms), one.type, short(one.why)) for one in found.refused],
+        [(moment(one.at_ms), one.type, one.why) for one in found.refused],
         empty="nothing was refused or failed lately",
     )
     if found.advice:

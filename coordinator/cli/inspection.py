@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from coordinator.session import Session
 
 _WIDE = 60
+_WHOLE = frozenset({"text", "why", "message", "error"})
+"""What is not cut: it says what went wrong, or what was said."""
 
 
 async def show(options: Namespace, out: Output) -> None:
@@ -153,7 +155,7 @@ def _show_entry(entry: LogEntry, out: Output) -> None:
         out.record(entry)
         return
     fields = {name: text for name, text in entry.fields.items() if name != "at_ms"}
-    told = " ".join(f"{name}={short(text) if name != 'text' else text}" for name, text in fields.items())
+    told = " ".join(f"{name}={text if name in _WHOLE else short(text)}" for name, text in fields.items())
     # One line an entry, whatever the agent said.
     out.line(
         harmless(f"{moment(int(entry.id.partition('-')[0]))}  {entry.type:<18}  {told}", keep_lines=False).rstrip()

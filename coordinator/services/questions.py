@@ -23,6 +23,14 @@ STOPPING: Final = "stopping"
 """Why a prompt that is still its owner's asks nothing any more: its turn is being stopped."""
 
 
+_ENDED: Final = {
+    "timeout": "nobody answered it in time",
+    "turn": "a later turn has begun",
+    "closed": "its session was closed",
+}
+"""What a question has expired of."""
+
+
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """What asking, or looking again, answered."""
 
@@ -85,7 +93,16 @@ class Questions:
         )
         if reply.word is Verdict.STALE:
             raise QuestionClosed(
-                f"Question {question_id!r} of session {session_id!r} is not open: it was answered, has expired, or a "
-                "later turn has begun. Send the text as a message instead."
+                f"Question {question_id!r} of session {session_id!r} is not open: "
+                f"{await self._ended(session_id, question_id)}. Send the text as a message instead."
             )
         return await receipt_of(reply, session_id, message_id, self._placements)
+
+    async def _ended(self, session_id: str, question_id: str) -> str:
+        log = self._store.keys.session(session_id)["log"]
+        if await self._store.newest(log, "question.answered", question_id=question_id):
+            return "it was answered"
+        expired = await self._store.newest(log, "question.expired", question_id=question_id)
+        return (
+            _ENDED[expired["why"]] if expired else "it was never asked, or ended so long ago that the log has lost it"
+        )

@@ -21,7 +21,7 @@ async def session(coord: Coordinator) -> Session:
 
 
 async def told(coord: Coordinator) -> Explanation:
-    return await explain(coord.kernel.store, "s")
+    return await explain(coord.kernel, "s")
 
 
 async def enlist(coord: Coordinator, worker_id: str, **fields: Any) -> None:
@@ -172,6 +172,21 @@ async def test_an_open_question_is_shown_with_its_text_and_how_to_answer_it(
 async def publish(coord: Coordinator) -> None:
     steps = (Step(name="implement"), Step(name="check"))
     await coord.kernel.workflows.publish([Workflow(name="review", start="implement", steps=steps)])
+
+
+async def test_a_direct_prompt_in_line_and_a_step_that_is_gone_are_told(coord: Coordinator, session: Session) -> None:
+    flow = Workflow(name="flow", start="work", steps=(Step(name="work"),))
+    await coord.kernel.workflows.publish([flow])
+    await session.open(workflow="flow")
+    entry = (await session.snapshot()).entering
+    assert await coord.kernel.workflows.enter_end("s", entry, "0-1")
+    assert not any("has no step" in sentence for sentence in (await told(coord)).why)
+    await coord.kernel.workflows.publish([Workflow(name="flow", start="other", steps=(Step(name="other"),))])
+    await coord.kernel.stops.put_direct("s", "now", wait=30, message_id="mine")
+    seen = await told(coord)
+    assert any(sentence.startswith("Workflow flow, as it is published now, has no step work") for sentence in seen.why)
+    assert any(sentence.startswith("Direct prompt mine is in line") for sentence in seen.why)
+    assert any("coordinator move s STEP" in sentence for sentence in seen.advice)
 
 
 async def test_an_unknown_session_has_nothing_to_explain(coord: Coordinator) -> None:

@@ -209,6 +209,20 @@ async def test_in_a_session_that_goes_on_the_answer_goes_first(kernel: Kernel) -
     assert (await answered(scene)).placement == "latched"
 
 
+async def test_why_a_question_is_closed_is_told(kernel: Kernel) -> None:
+    """From the log; a question that nobody knows as well."""
+    scene = await asked(kernel)
+    await answered(scene)
+    with pytest.raises(QuestionClosed, match="it was answered"):
+        await answered(scene, "late", message_id="b")
+    with pytest.raises(QuestionClosed, match="it was never asked, or ended so long ago"):
+        await kernel.questions.answer(scene.sid, "other", "late")
+    await ask(scene, "q2")
+    await scene.expired("question")
+    with pytest.raises(QuestionClosed, match="nobody answered it in time"):
+        await kernel.questions.answer(scene.sid, "q2", "late")
+
+
 async def test_the_first_answer_wins_and_its_repeat_is_known(kernel: Kernel) -> None:
     """Another is QuestionClosed, and nothing is written."""
     scene = await asked(kernel)
