@@ -25,7 +25,6 @@ local function put_his_direct_first()
   if holder and has_his_direct() and head ~= text('direct') then
     redis.call('LREM', next_turn, 1, text('direct'))
     redis.call('LPUSH', next_turn, text('direct'))
-    log_entry('inbox.moved', 'message_id', text('direct'), 'list', 'next-turn', 'before', head,
-      'sequence', info_of(text('direct')).sequence)
+    log_entry('inbox.moved', 'message_id', text('direct'), 'list', 'next-turn', 'before', head)
   end
 end
