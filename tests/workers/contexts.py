@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
-from tests.workers.rig import BOUND, Puppet, Rig
+from coordinator.settings import Settings
+from tests.workers.rig import BOUND, Puppet, Rig, rig, until
 from workers.agents.protocol import Execution
+
+
+Resetting = tuple[Rig, asyncio.Task[None]]
 
 
 class Contextual(Puppet):
@@ -40,6 +47,33 @@ async def used(deployment: Rig) -> None:
 def begin(deployment: Rig, reset_id: str = "r") -> asyncio.Task[None]:
     """Begin a reset of session s, and wait for its end in a task."""
     return asyncio.create_task(deployment.coord.session("s").reset(timeout=BOUND, operation_id=reset_id))
+
+
+@asynccontextmanager
+async def in_call(settings: Settings, puppet: Contextual, **options: Any) -> AsyncIterator[Resetting]:
+    """A worker whose agent is in the call that resets it, until `puppet.go` is set; and who waits for the end."""
+    puppet.go.clear()
+    async with rig(settings, puppet, **options) as deployment:
+        await used(deployment)
+        resetting = begin(deployment)
+        await puppet.called.wait()
+        yield deployment, resetting
+
+
+@asynccontextmanager
+async def in_start(settings: Settings, puppet: Contextual, go: asyncio.Event) -> AsyncIterator[Resetting]:
+    """A worker whose agent starts until `go` is set, while its session is being reset; and who waits for the end."""
+
+    async def slow(execution: Execution) -> None:
+        await go.wait()
+
+    puppet.on_start = slow
+    async with rig(settings, puppet) as deployment:
+        await deployment.send("s", "one")
+        await until(lambda: bool(puppet.started))
+        resetting = begin(deployment)
+        await deployment.until("s", "reset.started")
+        yield deployment, resetting
 
 
 async def resume_token(deployment: Rig) -> str:

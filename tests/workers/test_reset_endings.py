@@ -10,9 +10,8 @@ import pytest
 from coordinator.domain.errors import ResetFailed, StoreUnavailable
 from coordinator.services.resets import Resets
 from coordinator.settings import Settings
-from tests.workers.contexts import Contextual, begin, no_suspects, resume_token, used
+from tests.workers.contexts import Contextual, begin, in_call, in_start, no_suspects, resume_token, used
 from tests.workers.rig import expire, replaced, rig, until
-from workers.agents.protocol import Execution
 
 pytestmark = pytest.mark.parametrize("backend_kind", ["bundled"], indirect=True)
 
@@ -48,11 +47,7 @@ async def test_a_lost_reply_repeats_the_report_and_not_the_call(settings: Settin
 async def test_an_answer_after_the_deadline_is_thrown_away(settings: Settings) -> None:
     """The reset has failed, and the execution with the new context is never used."""
     puppet = Contextual()
-    puppet.go.clear()
-    async with rig(settings, puppet) as deployment:
-        await used(deployment)
-        resetting = begin(deployment)
-        await puppet.called.wait()
+    async with in_call(settings, puppet) as (deployment, resetting):
         await expire(deployment.kernel, "reset", "s")
         puppet.go.set()
         with pytest.raises(ResetFailed, match="not answered in time"):
@@ -84,11 +79,7 @@ async def test_a_report_that_does_not_count_ends_the_execution(settings: Setting
 async def test_a_lease_that_is_lost_during_the_call_fails_it_at_once(settings: Settings) -> None:
     """The agent is told to stop although its call goes on."""
     puppet = Contextual()
-    puppet.go.clear()
-    async with rig(settings, puppet) as deployment:
-        await used(deployment)
-        resetting = begin(deployment)
-        await puppet.called.wait()
+    async with in_call(settings, puppet) as (deployment, resetting):
         await expire(deployment.kernel, "lease", "s")
         with pytest.raises(ResetFailed, match="its worker is gone"):
             await resetting
@@ -98,11 +89,7 @@ async def test_a_lease_that_is_lost_during_the_call_fails_it_at_once(settings: S
 async def test_an_execution_is_not_idle_while_it_resets(settings: Settings) -> None:
     """It is given up a while after."""
     puppet = Contextual()
-    puppet.go.clear()
-    async with rig(replaced(settings, idle_execution=0.6), puppet) as deployment:
-        await used(deployment)
-        resetting = begin(deployment)
-        await puppet.called.wait()
+    async with in_call(replaced(settings, idle_execution=0.6), puppet) as (_, resetting):
         await asyncio.sleep(0.9)
         assert puppet.stopped == 0
         puppet.go.set()
@@ -115,11 +102,7 @@ async def test_an_execution_is_not_idle_while_it_resets(settings: Settings) -> N
 async def test_a_drain_lets_a_reset_end(settings: Settings) -> None:
     """Then the execution is given up, with its new context for the next."""
     puppet = Contextual()
-    puppet.go.clear()
-    async with rig(settings, puppet) as deployment:
-        await used(deployment)
-        resetting = begin(deployment)
-        await puppet.called.wait()
+    async with in_call(settings, puppet) as (deployment, resetting):
         deployment.stop.ask()
         await asyncio.sleep(0.3)
         assert puppet.stopped == 0
@@ -132,11 +115,7 @@ async def test_a_drain_lets_a_reset_end(settings: Settings) -> None:
 async def test_a_drain_that_is_over_fails_a_reset(settings: Settings) -> None:
     """The worker leaves no suspect behind."""
     puppet = Contextual()
-    puppet.go.clear()
-    async with rig(replaced(settings, drain=0.2), puppet) as deployment:
-        await used(deployment)
-        resetting = begin(deployment)
-        await puppet.called.wait()
+    async with in_call(replaced(settings, drain=0.2), puppet) as (deployment, resetting):
         await deployment.end()
         with pytest.raises(ResetFailed, match="its worker had to leave"):
             await resetting
@@ -147,16 +126,7 @@ async def test_a_drain_that_is_over_fails_a_reset(settings: Settings) -> None:
 async def test_a_worker_that_leaves_before_the_call_leaves_no_context_behind(settings: Settings) -> None:
     """With no execution there is nothing to reset: it is made, by the release."""
     puppet, go = Contextual(), asyncio.Event()
-
-    async def slow(execution: Execution) -> None:
-        await go.wait()
-
-    puppet.on_start = slow
-    async with rig(settings, puppet) as deployment:
-        await deployment.send("s", "one")
-        await until(lambda: bool(puppet.started))
-        resetting = begin(deployment)
-        await deployment.until("s", "reset.started")
+    async with in_start(settings, puppet, go) as (deployment, resetting):
         deployment.stop.ask()
         await asyncio.sleep(0.1)
         go.set()

@@ -9,7 +9,7 @@ import pytest
 
 from coordinator.domain.errors import Reentry, ResetFailed
 from coordinator.settings import Settings
-from tests.workers.contexts import Contextual, begin, no_suspects, resume_token, used
+from tests.workers.contexts import Contextual, begin, in_call, in_start, no_suspects, resume_token, used
 from tests.workers.rig import Rig, hold, replaced, rig, until
 from workers.agents.protocol import Execution, Prompt, Turn, TurnEnd
 
@@ -92,11 +92,7 @@ async def test_a_reset_that_takes_too_long_has_failed(settings: Settings) -> Non
 async def test_the_agent_is_called_once_however_often_it_is_told(settings: Settings) -> None:
     """By hints and by heartbeats, while it is at it and afterwards."""
     puppet = Contextual()
-    puppet.go.clear()
-    async with rig(settings, puppet, worker_id="w") as deployment:
-        await used(deployment)
-        resetting = begin(deployment)
-        await puppet.called.wait()
+    async with in_call(settings, puppet, worker_id="w") as (deployment, resetting):
         await again(deployment)
         await asyncio.sleep(3 * settings.heartbeat)
         puppet.go.set()
@@ -122,16 +118,7 @@ async def test_a_heartbeat_tells_what_a_lost_hint_would_have(settings: Settings,
 async def test_an_execution_that_is_starting_is_reset_when_it_is_up(settings: Settings) -> None:
     """And takes what was sent before in the fresh context."""
     puppet, go = Contextual(), asyncio.Event()
-
-    async def slow(execution: Execution) -> None:
-        await go.wait()
-
-    puppet.on_start = slow
-    async with rig(settings, puppet) as deployment:
-        await deployment.send("s", "one")
-        await until(lambda: bool(puppet.started))
-        resetting = begin(deployment)
-        await deployment.until("s", "reset.started")
+    async with in_start(settings, puppet, go) as (deployment, resetting):
         await asyncio.sleep(2 * settings.heartbeat)
         assert puppet.resets == 0
         go.set()
