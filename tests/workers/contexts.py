@@ -11,7 +11,6 @@ from coordinator.settings import Settings
 from tests.workers.rig import BOUND, Puppet, Rig, rig, until
 from workers.agents.protocol import Execution
 
-
 Resetting = tuple[Rig, asyncio.Task[None]]
 
 
