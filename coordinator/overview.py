@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from coordinator.services.deadlines import OVERDUE_MS
 from coordinator.store.store import Store
 from coordinator.streams.reading import Command, read, read_many
 
@@ -91,6 +92,16 @@ async def workers(store: Store) -> list[WorkerRow]:
     hashes = await read_many(store, [("HGETALL", store.keys.worker(worker_id)) for worker_id, _ in found])
     rows = zip(found, hashes, strict=True)
     return [_worker_row(worker_id, round(at) - now, fields) for (worker_id, at), fields in rows]
+
+
+async def overdue(store: Store) -> list[str]:
+    """Sessions with deadlines that a sweep should have met long ago, each as `session (kind)`."""
+    seconds, micros = await read(store, "TIME")
+    late = int(seconds) * 1000 + int(micros) // 1000 - OVERDUE_MS
+    keys = [store.keys.partition(partition)["deadlines"] for partition in range(store.settings.partitions)]
+    found = await read_many(store, [("ZRANGE", key, "-inf", late, "BYSCORE") for key in keys])
+    members = [member.partition(":") for one in found for member in _sound(one)]
+    return [f"{session_id} ({kind})" for kind, _, session_id in members]
 
 
 async def stats(store: Store) -> Stats:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import msgspec
 
 from coordinator.domain.records import Snapshot
-
-_OVERDUE_MS: Final = 5_000
+from coordinator.services.deadlines import OVERDUE_MS
 
 
 class Scene(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +31,7 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def overdue(self) -> list[str]:
         """Deadlines that a sweep should have met by now."""
-        return [kind for kind, left in self.left.items() if left < -_OVERDUE_MS]
+        return [kind for kind, left in self.left.items() if left < -OVERDUE_MS]
 
     @property
     def awake(self) -> int:

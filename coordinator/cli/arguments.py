@@ -167,6 +167,14 @@ def tail(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-n", "--lines", type=count, metavar="N", help="begin with the last N entries")
 
 
+def top(parser: argparse.ArgumentParser) -> None:
+    """Take how often to look."""
+    parser.add_argument(
+        "--interval", type=positive, default=2.0, metavar="SECONDS", help="time between two looks (default: 2)"
+    )
+    parser.add_argument("-n", "--frames", type=count, metavar="N", help="end after N looks")
+
+
 def child(parser: argparse.ArgumentParser) -> None:
     """Take what only the program itself gives to processes that it starts."""
     parser.add_argument("--with-parent", action="store_true", help=argparse.SUPPRESS)

@@ -9,12 +9,12 @@ import msgspec
 
 from coordinator import overview
 from coordinator.cli.connecting import settings_of
-from coordinator.services.deadlines import KINDS
+from coordinator.services.deadlines import KINDS, OVERDUE_MS
 from coordinator.store import connections
 from coordinator.store.checks import Check, run_checks
 from coordinator.store.keys import GROUP
 from coordinator.store.store import Store
-from coordinator.streams.reading import Command, read, read_many
+from coordinator.streams.reading import Command, read_many
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from coordinator.cli.output import Output
     from coordinator.overview import SessionRow
 
-_OVERDUE_MS: Final = 10_000
 _MOST_NAMED: Final = 5
 
 
@@ -52,14 +51,13 @@ async def doctor(options: Namespace, out: Output) -> int:
 
 
 async def _examine(store: Store) -> list[Check]:
-    now_ms = await _now_ms(store)
     stats = await overview.stats(store)
     rows = await overview.sessions(store)
     running = [row.session_id for row in rows if row.status == "running"]
     return [
         _workers(stats, running),
         *await _streams(store),
-        await _overdue(store, now_ms),
+        await _overdue(store),
         await _stuck(store, rows),
         await _asleep(store, rows),
         _dead(stats),
@@ -100,12 +98,11 @@ async def _streams(store: Store) -> list[Check]:
     ]
 
 
-async def _overdue(store: Store, now_ms: int) -> Check:
-    late = now_ms - _OVERDUE_MS
-    keys = [store.keys.partition(partition)["deadlines"] for partition in range(store.settings.partitions)]
-    overdue = sum(await read_many(store, [("ZCOUNT", key, "-inf", late) for key in keys]))
+async def _overdue(store: Store) -> Check:
+    overdue = await overview.overdue(store)
     advice = "Nobody sweeps: an orchestrator does that. Start one with `coordinator orchestrator`."
-    return Check("deadlines", not overdue, "warn", f"{overdue} overdue by over {_OVERDUE_MS // 1000} s", advice)
+    found = f"{len(overdue)} overdue by over {OVERDUE_MS // 1000} s{_named(set(overdue))}"
+    return Check("deadlines", not overdue, "warn", found, advice)
 
 
 async def _stuck(store: Store, rows: list[SessionRow]) -> Check:
@@ -158,11 +155,6 @@ def _dead(stats: overview.Stats) -> Check:
     looks = "; ".join(f"redis-cli XRANGE '{stream}' - +" for stream in stats.dead_streams)
     advice = f"Each has its error: {looks}. Mend the handler, then delete the stream."
     return Check("dead letters", not stats.dead, "warn", f"{stats.dead} entries were given up", advice)
-
-
-async def _now_ms(store: Store) -> int:
-    seconds, micros = await read(store, "TIME")
-    return int(seconds) * 1000 + int(micros) // 1000
 
 
 def _rows(answer: Any) -> list[dict[str, Any]]:

@@ -54,7 +54,7 @@ async def ls(options: Namespace, out: Output) -> None:
         (
             (
                 row.session_id,
-                _status(row),
+                status_of(row),
                 row.turn,
                 row.generation,
                 row.pending,
@@ -132,7 +132,8 @@ async def _last(session: Session, after: str, lines: int) -> list[LogEntry]:
     return list(recent)
 
 
-def _status(row: SessionRow) -> str:
+def status_of(row: SessionRow) -> str:
+    """Say in a word what a session does, what holds it up before what it is at."""
     if row.lifecycle != "open":
         return row.lifecycle
     if row.reset_pending:

@@ -80,6 +80,7 @@ COMMANDS: Final[dict[str, tuple[str, str, Callable[[argparse.ArgumentParser], No
         "count sessions, turns, events and what was refused",
         arguments.nothing,
     ),
+    "top": ("coordinator.cli.top:top", "watch sessions, turns, events and workers until Ctrl-C", arguments.top),
     "doctor": ("coordinator.cli.doctor:doctor", "check Redis and what is in it, and say what to do", arguments.nothing),
 }
 

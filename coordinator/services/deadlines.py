@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 OUTAGE_MS = 3000
 """A partition that nobody swept for this long gets one lease of grace (PROTOCOL: expire)."""
+OVERDUE_MS = 5000
+"""How long after its time a deadline looks as if nobody sweeps."""
 MOST_SWEPT = 100
 KINDS = (
     "placement", "lease", "start", "acceptance", "cancel", "reset", "entry", "maintenance", "question", "settlement",

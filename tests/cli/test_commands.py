@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 
 import pytest
 
@@ -110,6 +111,27 @@ async def test_inspection_shows_what_happened(deployment: None, run: Run) -> Non
     assert all(check["ok"] for check in doctor.objects)
     assert set(doctor.objects[0]) == {"name", "ok", "severity", "found", "advice"}
     assert "all is well" in (await _run(run, "doctor")).out
+
+
+async def test_top_looks_again_and_again_at_everything(
+    deployment: None, run: Run, server: EmbeddedServer, spawn: Spawn
+) -> None:
+    await _run(run, "send", "s", "say hello", "--wait")
+    async with Coordinator.connect(server.url) as coord:
+        store = coord.kernel.store
+        await store.redis.hset(store.keys.session("busy")["session"], mapping={"lifecycle": "open", "phase": "running"})  # type: ignore[misc]
+        await store.redis.zadd(store.keys.session("busy")["sessions"], {"busy": 1})
+    first, second = (await _run(run, "top", "--interval", "0.2", "-n", "2", "--json")).objects
+    assert set(first) == {"stats", "by_status", "per_second", "overdue", "busy", "workers"}
+    assert (first["by_status"], first["per_second"]) == ({"idle": 1, "running": 1}, {})
+    assert (second["per_second"]["turns"], [row["session_id"] for row in second["busy"]]) == (0.0, ["busy"])
+    assert [row["worker_id"] for row in second["workers"]] == ["w1"]
+    told = (await _run(run, "top", "-n", "1")).out
+    assert "sessions  2: 1 idle, 1 running" in told
+    assert "workers   1 alive, " in told
+    watcher = await spawn("top", "--json", env={"COORDINATOR_REDIS_URL": server.url}, ready="by_status")
+    watcher.signal(signal.SIGINT)
+    assert await watcher.ended(10) == 130
 
 
 async def test_tail_prints_the_log_from_anywhere_and_follows_it(
