@@ -44,6 +44,7 @@ local waits = text('unsettled') ~= '' or text('entering') ~= '' or (deferred == 
 local answer = waits and 'pending' or 'applied'
 set('move_id', operation_id)
 set('move_step', step)
+set('move_deferred', deferred == '1' and '1' or '')
 if waits then
   log_entry('move.pending', 'move_id', operation_id, 'step', step)
 else

@@ -42,8 +42,9 @@ local function apply_move(entry_id)
     return
   end
   log_entry('move.applied', 'move_id', text('move_id'), 'step', step)
-  set('move_id', '')
-  set('move_step', '')
+  for _, field in ipairs({ 'move_id', 'move_step', 'move_deferred' }) do
+    set(field, '')
+  end
   if step ~= text('step') or text('step_failed') ~= '' then
     begin_entry(step, entry_id)
   end

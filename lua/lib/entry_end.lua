@@ -18,7 +18,10 @@ end
 -- What is awake now was awake before, or is the entry's own prompt. Answers the token for which a placement has to be
 -- offered, or ''.
 local function go_on_after_entry()
-  apply_move(next_entry)
+  -- One that was deferred waits for the settlement of the turn that is under way.
+  if text('move_deferred') == '' or text('open_claim') == '' and text('unsettled') == '' then
+    apply_move(next_entry)
+  end
   if text('phase') == 'idle' and text('lifecycle') == 'open' and has_awake() then
     return start_activity(next_token) and next_token or ''
   end

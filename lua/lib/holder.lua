@@ -6,8 +6,10 @@
 
 local holder = redis.call('HGET', guard, 'number')
 
+-- Not one that was steered to the step boundary since.
 local function has_his_direct()
-  return has_direct() and not is_direct_overdue() and info_of(text('direct')).guard == holder
+  local info = info_of(text('direct'))
+  return has_direct() and not is_direct_overdue() and info.guard == holder and info.list == 'next-turn'
 end
 
 local function is_held_up()

@@ -24,6 +24,8 @@ class Steps(Activities):
     signalled: int = 0
     moving: str = ""
     """Where the pending move goes."""
+    deferred: bool = False
+    """Whether it waits for the turn that is under way, whatever is entered meanwhile."""
     question: str = ""
     question_turn: int = 0
     waits: bool = False
@@ -79,7 +81,8 @@ class Steps(Activities):
             self.mark = self.sequence
 
     def go_on(self) -> None:
-        self.apply_move()
+        if not (self.deferred and (self.prompt or self.unsettled)):
+            self.apply_move()
         if self.phase == "idle" and self.lifecycle == "open" and self.wakes:
             self.start()
 
@@ -96,7 +99,7 @@ class Steps(Activities):
     def move_to(self, step: str, *, deferred: bool) -> str:
         if self.lifecycle != "open":
             return "CLOSED"
-        self.moving = step
+        self.moving, self.deferred = step, deferred
         if self.unsettled or self.entering or (deferred and self.phase == "running"):
             self.note("move.pending", step)
             return "pending"

@@ -64,7 +64,9 @@ class Turns(Steps):
     def holders_direct(self) -> Message | None:
         """The direct prompt of the guard's holder, wherever it is in line."""
         direct = self.find(self.direct)
-        return direct if direct and self.direct_is != "over" and self.guard and direct.guard == self.guard else None
+        if direct is None or self.direct_is == "over" or direct.list != "next-turn":
+            return None
+        return direct if self.guard and direct.guard == self.guard else None
 
     def _is_held_up(self) -> bool:
         head = self.lists["next-turn"][:1]

@@ -213,6 +213,18 @@ async def test_a_holder_s_passes_what_was_put_before_it_since(kernel: Kernel, ho
     assert [entry["message_id"] for entry in moved] == (["d"] if holds else [])
 
 
+async def test_a_holder_s_that_was_steered_passes_no_guard(kernel: Kernel) -> None:
+    """It is in one list, once; the head of the line is somebody else's."""
+    scene = await brought(kernel, "ready")
+    guard = await kernel.guards.acquire(scene.sid, "holder")
+    await put(scene, guard_number=guard.number)
+    await kernel.inbox.steer(scene.sid, "d")
+    async with unchanged(kernel):
+        assert (await scene.claimed()).verdict is Verdict.GUARDED
+    await kernel.guards.release(scene.sid, "holder", guard.number)
+    assert [message.body for message in (await scene.claimed()).messages] == ["direct", "queued"]
+
+
 async def test_another_s_direct_prompt_passes_no_guard(kernel: Kernel) -> None:
     """Only the number counts, also when the head is nobody's."""
     scene = await brought(kernel, "ready")

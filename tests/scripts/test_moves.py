@@ -88,6 +88,28 @@ async def test_a_move_that_has_to_wait_is_pending_and_then_first(kernel: Kernel,
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("ends", ["before", "after", "settled before"])
+async def test_a_turn_s_own_move_during_an_entry_waits_for_its_settlement(kernel: Kernel, ends: str) -> None:
+    """Whether the turn ends before the entry or after it: a step with a reset would stop the turn that asked."""
+    scene = await in_step(kernel)
+    ownership = await scene.prompted()
+    assert await moved(scene, "build", operation_id="m0") == "applied"
+    assert await moved(scene, deferred=True, ownership=ownership) == "pending"
+    if ends != "after":
+        await scene.finished(ownership)
+    if ends == "settled before":
+        await scene.settled()
+    assert await entered(scene)
+    view = await scene.view()
+    if ends != "settled before":
+        assert (view.step, view.pending_move, view.entering) == ("build", "review", "")
+        if ends == "after":
+            await scene.finished(ownership)
+        await scene.settled()
+        view = await scene.view()
+    assert (view.step, view.pending_move, bool(view.entering)) == ("review", "", True)
+
+
 @pytest.mark.parametrize("reason", ["completed", "error", "cancelled"])
 async def test_it_is_applied_whatever_the_reason_and_without_a_guard(kernel: Kernel, reason: str) -> None:
     """Nothing is evaluated, so nobody has to look."""
