@@ -42,7 +42,7 @@ class Dispatching:
             raise UsageError(f"timeout={bound:g} leaves no time for an acceptance; give it some seconds")
         message_id = chosen_id("message", message_id, "m")
         if guard_number:
-            await self._refuse_under_guard()
+            await self._refuse_under_guard(message_id)
         until = time.monotonic() + bound
         await self._kernel.stops.put_direct(
             self._session_id,
@@ -60,10 +60,10 @@ class Dispatching:
                 f"({error}); look at the session before it is sent again"
             ) from error
 
-    async def _refuse_under_guard(self) -> None:
+    async def _refuse_under_guard(self, message_id: str) -> None:
         """Raise for the one thing that a guard's holder would wait for in vain: it waits for the guard itself."""
         step = await self._kernel.workflows.resetting_step(self._session_id)
-        if step:
+        if step and not await self._kernel.stops.is_known(self._session_id, message_id):
             raise PredecessorPending(
                 f"session {self._session_id} is entering step {step}, which resets its agent under the guard; give the "
                 "guard back first. Nothing was changed"

@@ -21,11 +21,14 @@ LEFT: Final = "its worker had to leave before the agent had reset its context"
 async def reset_agent(driver: Driver, agent: Agent, reset_id: str) -> None:
     """Have the agent reset its context, for at most `provider_reset` seconds, and report how that went.
 
-    The agent is called once; only the report is repeated. Anything but a commit that Redis has taken ends the
-    execution: nobody knows which context its agent has. Raises Superseded when it was dropped meanwhile.
+    A hint may be late: the agent is called only while its reset is on, and once; the report is repeated. Anything but
+    a commit that Redis has taken ends the execution: nobody knows which context its agent has. Raises Superseded when
+    it was dropped meanwhile.
     """
     session_id, execution = driver.session_id, driver.execution
     resets, next_token = driver.host.kernel.resets, new_id("a")
+    if not await driver.ask("reset", lambda: resets.is_called(session_id, execution.execution_id, reset_id)):
+        return
     why = await _call(driver, agent, reset_id)
     resume_token = "" if why else execution.resume_token
     counted = await driver.ask(

@@ -52,6 +52,12 @@ class Resets:
             stage, _ = await self.state(session_id, reset_id)
         return cast("ResetStage", stage)
 
+    async def is_called(self, session_id: str, execution_id: str, reset_id: str) -> bool:
+        """Whether this execution's agent is to reset its context for that reset now. Raises StoreUnavailable."""
+        key = self._store.keys.session(session_id)["session"]
+        found = await self._store.fields(key, "reset_id", "execution_id", "phase")
+        return found == [reset_id, execution_id, "maintenance"]
+
     async def end(
         self,
         session_id: str,

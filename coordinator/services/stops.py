@@ -191,6 +191,10 @@ class Stops:
         )
         return await receipt_of(reply, session_id, message_id, self._placements)
 
+    async def is_known(self, session_id: str, operation_id: str) -> bool:
+        """Whether a call with that id was answered, so that another is its repeat. Raises StoreUnavailable."""
+        return bool(await self._store.text(self._store.keys.receipt(session_id, operation_id)))
+
     async def withdraw(self, session_id: str, message_id: str) -> Withdrawn:
         """Take a direct prompt back whose wait is over, unless it was claimed or discarded."""
         reply = await self._store.call("withdraw", session_id, message_id=message_id)

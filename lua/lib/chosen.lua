@@ -30,6 +30,11 @@ local function put_chosen()
   for at = #ARGV, chosen, -1 do
     local id, info = ARGV[at], info_of(ARGV[at])
     redis.call('LREM', key_of(info.list), 1, id)
+    if id == text('direct') then
+      -- It is whose who chose it now: its first caller takes it back no more.
+      set('direct', '')
+      set('direct_ms', '')
+    end
     info.list, info.wake, info.sequence = 'next-turn', '1', int(number('sequence') + 1)
     set('sequence', info.sequence)
     write_info(id, info)

@@ -150,6 +150,9 @@ async def test_a_move_and_a_prompt_under_one_guard(session: Session, hand: Hand,
         if step == "fresh":
             with pytest.raises(PredecessorPending, match="entering step fresh, which resets"):
                 await guard.prompt("mine", message_id="mine")
+            await session._kernel.stops.put_direct("s", "known", message_id="known", guard_number=guard.number, wait=9)
+            with pytest.raises(PredecessorPending, match="withdrawn"):
+                await guard.prompt("known", message_id="known")
             assert (await session.snapshot()).inbox.next_turn == ()
         else:
             waiting = asyncio.create_task(guard.prompt("mine", message_id="mine"))

@@ -62,6 +62,12 @@ class Model(Questions):
             self.exit()
         return "started" if phase == "idle" or interrupts else "queued"
 
+    def put_first(self, chosen: list[str]) -> None:
+        """A direct prompt that is chosen is its caller's no more."""
+        super().put_first(chosen)
+        if self.direct in chosen:
+            self.direct = self.direct_is = ""
+
     def _refused(self, kind: str, chosen: list[str], expected: int) -> str:
         if self.lifecycle != "open":
             return "CLOSED"

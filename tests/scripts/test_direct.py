@@ -252,6 +252,23 @@ async def test_a_stop_that_parks_discards_it_also_back_in_line(kernel: Kernel, r
     assert await withdrawn(scene) is Verdict.GONE
 
 
+@pytest.mark.parametrize("kind", ["replace", "parent"])
+async def test_one_that_somebody_chose_to_be_first_is_taken_back_no_more(kernel: Kernel, kind: str) -> None:
+    """The replacement was accepted: its deadline was the first caller's. Another direct prompt may wait."""
+    scene = await brought(kernel, "accepted")
+    await put(scene)
+    await overdue(scene)
+    receipt = await kernel.stops.put_first(scene.sid, kind=kind, chosen=["d"])
+    assert receipt.placement == "latched"
+    assert await withdrawn(scene) is Verdict.GONE
+    assert (await put(scene, message_id="d2")).placement == "latched"
+    await kernel.inbox.remove(scene.sid, "d2")
+    await scene.finished(await owned(scene), "cancelled")
+    scene.token = (await scene.view()).activity
+    await scene.settled()
+    assert [message.message_id for message in (await scene.claimed()).messages] == ["d"]
+
+
 @pytest.mark.parametrize("stop", ["silent", "replace"])
 async def test_one_that_does_not_park_leaves_it(kernel: Kernel, stop: str) -> None:
     """It waits on, behind a replacement if there is one."""

@@ -105,6 +105,18 @@ async def test_the_agent_is_called_once_however_often_it_is_told(settings: Setti
     assert (puppet.resets, len(puppet.started)) == (1, 1)
 
 
+async def test_a_hint_that_comes_late_calls_no_agent(settings: Settings) -> None:
+    """Of a reset that has ended, or of nobody's: the agent's context would be gone for nothing."""
+    puppet = Contextual()
+    async with rig(settings, puppet, worker_id="w") as deployment:
+        await used(deployment)
+        store = deployment.kernel.store
+        await store.redis.publish(store.keys.control("w"), "reset s r-old")
+        await deployment.send("s", "two")
+        assert await deployment.ends("s", 2) == ["completed"] * 2
+    assert (puppet.resets, len(puppet.started)) == (0, 1)
+
+
 async def test_a_heartbeat_tells_what_a_lost_hint_would_have(settings: Settings, monkeypatch: Any) -> None:
     """Without hints at all."""
     monkeypatch.setattr("workers.telling.Telling.reset", lambda *_: None)
