@@ -55,10 +55,7 @@ class Dispatching:
         try:
             return await self._accepted(message_id, bound, until)
         except StoreUnavailable as error:
-            raise OutcomeUnknown(
-                f"prompt {message_id} of session {self._session_id} is in line, and what became of it can't be read "
-                f"({error}); look at the session before it is sent again"
-            ) from error
+            raise self._unknown(message_id, error) from error
 
     async def _refuse_under_guard(self, message_id: str) -> None:
         """Raise for the one thing that a guard's holder would wait for in vain: it waits for the guard itself."""
@@ -98,7 +95,16 @@ class Dispatching:
         )
 
     async def _withdraw(self, message_id: str) -> Withdrawn:
-        return await self._kernel.stops.withdraw(self._session_id, message_id)
+        try:
+            return await self._kernel.stops.withdraw(self._session_id, message_id)
+        except OutcomeUnknown as error:
+            raise self._unknown(message_id, error) from error
+
+    def _unknown(self, message_id: str, error: Exception) -> OutcomeUnknown:
+        return OutcomeUnknown(
+            f"prompt {message_id} of session {self._session_id} is in line, and what became of it can't be read "
+            f"({error}); look at the session before it is sent again"
+        )
 
     def _pending(self, message_id: str, found: Withdrawn, waited: float) -> PredecessorPending:
         why = f"`coordinator explain {self._session_id}` says what is missing"

@@ -85,6 +85,7 @@ class Dispatch:
         self._session_id = session_id
         self._message_id = message_id
         self._turn = ""
+        self._opening = ""
         self._after = ""
 
     async def accepted(self) -> Turn:
@@ -105,10 +106,14 @@ class Dispatch:
 
     def _feed(self, entry: LogEntry) -> bool:
         fields = entry.fields
+        if entry.type in {"turn.started", "agent.running"}:
+            self._opening = fields["turn"] if entry.type == "turn.started" else ""
         if fields.get("message_id") == self._message_id:
             if entry.type == "inbox.claimed":
                 self._turn, self.claimed = fields["turn"], True
-            elif entry.type == "inbox.returned":
+                # Else it was steered, and taken at a boundary: its agent had accepted that turn before.
+                return self._turn != self._opening
+            if entry.type == "inbox.returned":
                 self._turn, self.claimed = "", False
             elif entry.type == "inbox.discarded":
                 raise self._discarded(fields.get("why", ""))

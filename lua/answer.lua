@@ -33,7 +33,7 @@ if full then
   return full
 end
 
-end_question('answered', 'message_id', message_id)
+end_question('answered', 'message_id', message_id, 'text', shown(body))
 local sequence, placement, place = insert('next-turn', true, '1', 'answer', '0'), 'queued', ''
 if is_delivered then
   -- It is a message of the turn from here on: used up with it, or put back with it.

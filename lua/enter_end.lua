@@ -28,7 +28,9 @@ local function put_prompt()
   elseif text('entry_after') ~= '' and redis.call('LPOS', next_turn, text('entry_after')) then
     redis.call('LREM', next_turn, 1, message_id)
     redis.call('LINSERT', next_turn, 'AFTER', text('entry_after'), message_id)
-    log_entry('inbox.moved', 'message_id', message_id, 'list', 'next-turn')
+    local place = redis.call('LPOS', next_turn, message_id)
+    log_entry('inbox.moved', 'message_id', message_id, 'list', 'next-turn',
+      'before', redis.call('LINDEX', next_turn, place + 1) or '')
   end
 end
 

@@ -54,5 +54,6 @@ if text('phase') == 'idle' then
 elseif waits or text('phase') == 'maintenance' then
   placement = 'latched'
 end
+hint_waiting()
 keep_answer(placement, sequence)
 return done('OK', placement, sequence, place)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_inquiries: Final[set[asyncio.Task[str]]] = set()
+_inquiries: Final[set[asyncio.Task[None]]] = set()
 """Those under way, also after their agents have left them: they still have to say so."""
 
 
@@ -26,21 +26,24 @@ async def ask_person(link: TurnLink, turn: LiveTurn, text: str, seconds: float |
     """Ask and wait for the answer, for at most `seconds`. Raises as `Turn.ask`."""
     _check(turn)
     inquiry = _Inquiry(link, turn, text)
-    # In a task of its own: an agent that is cancelled while it waits still leaves its question.
+    # In tasks of their own: an agent that is cancelled while it waits still leaves its question.
     task = asyncio.create_task(inquiry.run(), name=f"question {inquiry.question_id}")
-    _inquiries.add(task)
-    task.add_done_callback(_landed)
     try:
         await asyncio.wait({task}, timeout=seconds)
         if not task.done():
             # It looks once more after it has left: an answer that came before is the agent's.
             inquiry.leave()
             await asyncio.wait({task}, timeout=link.heartbeat)
+        if not task.done():
+            raise TimeoutError(_unanswered(inquiry.question_id))
+        inquiry.heard = True
+        return task.result()
     finally:
         inquiry.leave()
-    if not task.done():
-        raise TimeoutError(_unanswered(inquiry.question_id))
-    return task.result()
+        if not inquiry.heard:
+            ending = asyncio.create_task(inquiry.end(task), name=f"end of question {inquiry.question_id}")
+            _inquiries.add(ending)
+            ending.add_done_callback(_inquiries.discard)
 
 
 class _Inquiry:
@@ -51,6 +54,8 @@ class _Inquiry:
         self._turn = turn
         self._text = text
         self._left = False
+        self.heard = False
+        """Whether the agent has what came of it."""
         self.question_id = new_id("q")
 
     def leave(self) -> None:
@@ -73,6 +78,16 @@ class _Inquiry:
             over = await self._wait()
             if over:
                 await self._say_so()
+
+    async def end(self, task: asyncio.Task[str]) -> None:
+        """See to an answer that came between the agent's leaving and the word of it: nobody has heard it."""
+        link, question_id = self._link, self.question_id
+        with suppress(CoordinatorError, TimeoutError):
+            await task
+            await link.ask(
+                "unheard answer",
+                lambda: link.questions.give_back(link.session_id, self._turn.ownership, question_id),
+            )
 
     async def _look(self) -> Asked:
         link, turn = self._link, self._turn
@@ -120,13 +135,6 @@ def _check(turn: LiveTurn) -> None:
     turn.output.check()
     if turn.cancelled.is_set():
         raise QuestionClosed(f"The turn is being stopped ({turn.cancel_cause}); it gets no answer any more.")
-
-
-def _landed(task: asyncio.Task[str]) -> None:
-    _inquiries.discard(task)
-    if not task.cancelled():
-        # Nobody may be waiting for it any more.
-        task.exception()
 
 
 def _unanswered(question_id: str) -> str:

@@ -8,6 +8,7 @@ import msgspec
 
 from coordinator.domain.errors import QuestionClosed
 from coordinator.domain.ids import check_id, chosen_id, new_id
+from coordinator.domain.records import NOBODY
 from coordinator.domain.verdicts import Verdict
 from coordinator.services.bodies import check_body
 from coordinator.services.receipts import digest, receipt_of
@@ -69,7 +70,11 @@ class Questions:
 
     async def leave(self, session_id: str, question_id: str) -> None:
         """Say that the agent waits no longer; its question stays open."""
-        await self._store.call("ask_over", session_id, question_id=question_id)
+        await self._store.call("ask_over", session_id, question_id=question_id, unheard=0, **NOBODY.proof())
+
+    async def give_back(self, session_id: str, ownership: Ownership, question_id: str) -> None:
+        """Say that the answer came after the agent had left: it is the next prompt, and the turn is stopped for it."""
+        await self._store.call("ask_over", session_id, question_id=question_id, unheard=1, **ownership.proof())
 
     async def answer(
         self, session_id: str, question_id: str, text: str, *, message_id: str | None = None, sender: str = "-"

@@ -151,7 +151,7 @@ class Workflows:
         )
         return await offered(reply, session_id, self._placements)
 
-    async def _missing(self, session_id: str, step: str) -> UnknownStep | WorkflowUnknown | None:
+    async def _missing(self, session_id: str, step: str) -> CoordinatorError | None:
         """What a new move to the step is refused with, or None: only the script knows whether it is a repeat.
 
         Definitions are in no session's slot: one that changes right now is found when the step is entered.
@@ -160,7 +160,10 @@ class Workflows:
         (name,) = await self._store.fields(record, "workflow")
         if name is None:
             return None
-        workflow = await self.definition(name)
+        try:
+            workflow = await self.definition(name)
+        except WorkflowInvalid as error:
+            return error
         if workflow is None:
             return WorkflowUnknown(
                 f"Workflow {name!r} of session {session_id!r} is not published; start an orchestrator with its file."

@@ -72,10 +72,15 @@ class Store:
         script = self._scripts[name]
         names = self.keys.session(session_id)
         args["session_id"] = session_id
+        operation = args.get("operation_id") or args.get("message_id")
         if "receipt" in script.keys:
-            operation = args.get("operation_id") or args["message_id"]
             names = {**names, "receipt": self.keys.receipt(session_id, str(operation))}
-        return await self.run(script, [names[key] for key in script.keys], args, list(rest))
+        try:
+            return await self.run(script, [names[key] for key in script.keys], args, list(rest))
+        except OutcomeUnknown as error:
+            if "receipt" not in script.keys:
+                raise
+            raise OutcomeUnknown(f"{error} Made again with its id, {operation}, it gives the first answer.") from error
 
     async def call_partition(
         self, name: str, partition: int, keys: list[str] | None = None, rest: list[str] | None = None, **args: str | int

@@ -1,4 +1,4 @@
--- What a turn takes from the inbox, and how it goes back or is used up.
+-- What a turn takes from the inbox, and how that is used up.
 --
 -- KEYS  in_flight  list  what the open turn took, in order
 -- @include lib/inbox
@@ -23,7 +23,8 @@ local function take(ids, turn)
     set('direct_ms', id == text('direct') and '' or text('direct_ms'))
     redis.call('ZREM', awake, id)
     bytes = bytes + redis.call('HSTRLEN', messages, id)
-    log_entry('inbox.claimed', 'message_id', id, 'list', info.list, 'turn', turn)
+    log_entry('inbox.claimed', 'message_id', id, 'list', info.list, 'turn', turn,
+      'generation', text('open_generation'))
   end
   if #ids > 0 then
     set('inbox_bytes', math.max(0, number('inbox_bytes') - bytes))
@@ -42,27 +43,6 @@ local function append_messages(reply, first, count_of)
     end
   end
   return reply
-end
-
--- The whole batch to the head of its lists, order kept, even above the inbox limit: refusing it would lose it.
--- Answers the highest attempt that a message now has.
-local function put_back()
-  local ids, bytes, highest = redis.call('LRANGE', in_flight, 0, -1), 0, 0
-  for i = #ids, 1, -1 do
-    local info = info_of(ids[i])
-    info.attempt = info.attempt + 1
-    highest = math.max(highest, info.attempt)
-    write_info(ids[i], info)
-    redis.call('LPUSH', key_of(info.list), ids[i])
-    if info.wake == '1' then
-      redis.call('ZADD', awake, info.sequence, ids[i])
-    end
-    bytes = bytes + redis.call('HSTRLEN', messages, ids[i])
-    log_entry('inbox.returned', 'message_id', ids[i], 'list', info.list, 'attempt', int(info.attempt))
-  end
-  redis.call('DEL', in_flight)
-  set('inbox_bytes', number('inbox_bytes') + bytes)
-  return highest
 end
 
 local function consume()

@@ -4,6 +4,7 @@
 -- KEYS  events         stream  what replicas must act on
 -- ARGV  settlement_ms  ms      until a ready that nobody settled is looked for
 -- @include lib/batch
+-- @include lib/back
 -- @include lib/settled
 -- @include lib/activity
 -- @include lib/operation

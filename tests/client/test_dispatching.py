@@ -25,6 +25,7 @@ from coordinator import (
 from coordinator.domain.verdicts import Verdict
 from coordinator.services.reentry import inside
 from tests.client.hand import Hand
+from tests.support.faulty import EVERY, FaultyStore
 
 
 @pytest.fixture
@@ -250,6 +251,39 @@ async def test_unknown_and_closed_sessions_are_told(everywhere: Coordinator, ses
     await session.close()
     with pytest.raises(SessionClosed):
         await session.prompt("x")
+
+
+@pytest.mark.parametrize("ends", ["goes on", "stopped"])
+async def test_one_that_the_running_turn_takes_at_a_boundary_is_accepted(
+    session: Session, hand: Hand, ends: str
+) -> None:
+    """Somebody steered it; its agent has it, whatever becomes of the turn."""
+    await session.send("work")
+    ownership = await hand.begin("s")
+    waiting = await prompted(session)
+    await session.inbox.steer("p-1")
+    assert [one.message_id for one in await hand.kernel.turns.step("s", ownership, 1) or ()] == ["p-1"]
+    if ends == "stopped":
+        await session.cancel()
+        await hand.end("s", ownership, "cancelled")
+    turn = await asyncio.wait_for(waiting, 0.4)
+    assert (turn.turn, turn.generation) == (1, 1)
+
+
+@pytest.mark.parametrize("script", ["put_direct", "withdraw"])
+async def test_an_unknown_outcome_names_the_prompt(session: Session, hand: Hand, script: str) -> None:
+    """Whichever answer is lost; else nobody could look for it, or repeat it."""
+    await session.send("work")
+    await hand.begin("s")
+    hand.kernel.store._patience = 0.2
+    faults = FaultyStore(hand.kernel.store)
+    faults.drop_reply(script, EVERY)
+    with pytest.raises(OutcomeUnknown) as caught:
+        await session.prompt("direct", timeout=0.3)
+    faults.heal()
+    kinds = {entry.fields["message_id"]: entry.fields["kind"] async for entry in session.history()
+             if entry.type == "inbox.inserted"}  # fmt: skip
+    assert [one for one, kind in kinds.items() if kind == "direct" and one in str(caught.value)]
 
 
 async def test_what_can_not_be_followed_any_more_is_unknown_and_named(

@@ -21,6 +21,7 @@ class Prompt:
     """The step entry that it began in."""
     accepted: bool = False
     answered: str = ""
+    answer: str = ""
 
 
 @dataclass

@@ -43,6 +43,16 @@ class Everything(Stepping):
         self.ids.append(one)
         assert found == model.answer(question, one)
 
+    @precondition(lambda self: is_open(self) and self.model.prompt.answered)
+    @rule()
+    def unheard(self) -> None:
+        """The agent had left when the answer came."""
+        prompt, ownership = self.model.prompt, self.ownership
+        assert prompt
+        question = prompt.answered
+        self.made(self.new("x"), lambda: self.kernel.questions.give_back(self.sid, ownership, question))
+        self.model.give_back()
+
     @precondition(now_and_then(3))
     @rule(data=st.data())
     def answer_late(self, data: st.DataObject) -> None:

@@ -37,6 +37,19 @@ class Questions(Turns):
         """The agent waits no longer; the question stays."""
         self.waits = self.waits and self.question != question_id
 
+    def give_back(self) -> None:
+        """The answer that the agent did not hear is the next prompt, and its turn is stopped."""
+        prompt = self.prompt
+        assert prompt
+        if not prompt.answered or self.operation:
+            return
+        (message,) = [one for one in prompt.batch if one.id == prompt.answer]
+        prompt.batch.remove(message)
+        self.lists[message.list].insert(0, message)
+        self.note("inbox.returned", message.id)
+        self.stop(prompt.answer, "silent")
+        prompt.answered = prompt.answer = ""
+
     def answer(self, question_id: str, message_id: str) -> str:
         """The first answer wins: to the agent that waits, else first in line and a silent stop of a turn that asked."""
         if self.lifecycle != "open":
@@ -51,7 +64,7 @@ class Questions(Turns):
         self.insert(message_id, "next-turn", wake=True, first=True)
         if prompt and is_delivered:
             self.take(self.lists["next-turn"][:1], prompt)
-            prompt.answered = question_id
+            prompt.answered, prompt.answer = question_id, message_id
             return "delivered"
         if self.phase == "idle":
             self.start()

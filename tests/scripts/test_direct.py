@@ -17,7 +17,7 @@ from coordinator.domain.errors import (
 )
 from coordinator.domain.verdicts import Verdict
 from tests.scripts.flow import entered, of_type, on_workflow
-from tests.scripts.scene import Scene, unchanged
+from tests.scripts.scene import Scene, heard, unchanged
 from tests.scripts.states import OPEN, WAITING, brought, owned, record
 
 if TYPE_CHECKING:
@@ -223,6 +223,15 @@ async def test_a_holder_s_that_was_steered_passes_no_guard(kernel: Kernel) -> No
         assert (await scene.claimed()).verdict is Verdict.GUARDED
     await kernel.guards.release(scene.sid, "holder", guard.number)
     assert [message.body for message in (await scene.claimed()).messages] == ["direct", "queued"]
+
+
+async def test_a_driver_that_waits_hears_of_it(kernel: Kernel) -> None:
+    """It may wait for the guard, whose holder's prompt it may claim."""
+    scene = await brought(kernel, "guarded")
+    token, control = scene.token, kernel.store.keys.control("w1")
+    async with heard(kernel, control) as so_far:
+        await put(scene, guard_number=1)
+        assert await so_far() == [(control, f"run s {token}")]
 
 
 async def test_another_s_direct_prompt_passes_no_guard(kernel: Kernel) -> None:

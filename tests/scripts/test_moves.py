@@ -14,6 +14,7 @@ from coordinator.domain.errors import (
     SessionUnknown,
     Superseded,
     UnknownStep,
+    WorkflowInvalid,
     WorkflowUnknown,
 )
 from coordinator.domain.verdicts import Verdict
@@ -197,6 +198,11 @@ async def test_a_repeat_is_known_also_when_the_definition_has_lost_the_step(kern
         with pytest.raises(ConflictingRepeat):
             await moved(scene, "build")
         with pytest.raises(UnknownStep, match="plan, build"):
+            await moved(scene, operation_id="m2")
+    await kernel.store.redis.hset(kernel.store.keys.workflows, "flow", "{broken")  # type: ignore[misc]
+    async with unchanged(kernel):
+        assert await moved(scene) == "applied"
+        with pytest.raises(WorkflowInvalid):
             await moved(scene, operation_id="m2")
 
 

@@ -120,7 +120,7 @@ async def test_the_agent_that_waits_gets_the_answer_as_a_message_of_its_turn(ker
             assert (found.verdict, found.answer) == (Verdict.ANSWERED, "so")
     assert "question" not in await scene.deadlines()
     (entry,) = await of_type(scene, "question.answered")
-    assert entry == {"type": "question.answered", "question_id": "q", "message_id": "a", "turn": "1"}
+    assert (entry["question_id"], entry["message_id"], entry["text"], entry["turn"]) == ("q", "a", "so", "1")
     await scene.finished(await owned(scene))
     for name in ("messages", "message_info", "in_flight", "awake"):
         assert not await kernel.store.redis.exists(scene.keys[name])
@@ -209,6 +209,44 @@ async def test_in_a_session_that_goes_on_the_answer_goes_first(kernel: Kernel) -
     assert (await answered(scene)).placement == "latched"
 
 
+@pytest.mark.parametrize("steps", [False, True])
+async def test_an_answer_that_its_agent_did_not_hear_is_the_next_prompt(kernel: Kernel, steps: bool) -> None:
+    """The turn is stopped silently for it, once; what its last step boundary took can still be had again."""
+    scene = await asked(kernel)
+    ownership = await owned(scene)
+    await answered(scene)
+    if steps:
+        await scene.sent("steered", list="next-step")
+        await kernel.turns.step(scene.sid, ownership, 1)
+    await scene.sent("queued")
+    await kernel.questions.give_back(scene.sid, ownership, "q")
+    async with unchanged(kernel):
+        await kernel.questions.give_back(scene.sid, ownership, "q")
+    view = await scene.view()
+    assert (view.cancel_kind, view.cancel_id, await scene.pending()) == ("silent", "a", ["so", "queued"])
+    if steps:
+        assert [one.body for one in await kernel.turns.step(scene.sid, ownership, 1) or ()] == ["steered"]
+    assert (await scene.finished(ownership, "cancelled")).verdict is Verdict.RESTARTED
+    scene.token = (await scene.view()).activity
+    await scene.settled()
+    assert [message.body for message in (await scene.claimed()).messages] == ["so"]
+
+
+@pytest.mark.parametrize("how", ["stopped", "ended", "other", "not answered"])
+async def test_else_no_answer_is_given_back(kernel: Kernel, how: str) -> None:
+    """One of a turn that is being stopped is used up with it."""
+    scene = await asked(kernel)
+    ownership = await owned(scene)
+    if how != "not answered":
+        await answered(scene)
+    if how == "stopped":
+        await kernel.stops.cancel(scene.sid)
+    if how == "ended":
+        await scene.finished(ownership)
+    async with unchanged(kernel):
+        await kernel.questions.give_back(scene.sid, ownership, "q2" if how == "other" else "q")
+
+
 async def test_why_a_question_is_closed_is_told(kernel: Kernel) -> None:
     """From the log; a question that nobody knows as well."""
     scene = await asked(kernel)
@@ -221,6 +259,17 @@ async def test_why_a_question_is_closed_is_told(kernel: Kernel) -> None:
     await scene.expired("question")
     with pytest.raises(QuestionClosed, match="nobody answered it in time"):
         await kernel.questions.answer(scene.sid, "q2", "late")
+
+
+@pytest.mark.parametrize("text", ["x" * 20_000, "é" * 10_000, "€" * 6000, "🙂" * 5000])
+async def test_a_long_answer_is_logged_as_far_as_an_entry_holds_it(kernel: Kernel, text: str) -> None:
+    """Whole characters; the message has all of it."""
+    scene = await asked(kernel)
+    await answered(scene, text)
+    (entry,) = await of_type(scene, "question.answered")
+    assert text.startswith(entry["text"])
+    assert 16_380 <= len(entry["text"].encode()) <= 16_384
+    assert (await ask(scene)).answer == text
 
 
 async def test_the_first_answer_wins_and_its_repeat_is_known(kernel: Kernel) -> None:

@@ -10,7 +10,7 @@ import pytest
 from coordinator.domain.errors import MessageInvalid, QuestionClosed, StoreUnavailable, Superseded
 from coordinator.services.questions import Questions
 from coordinator.settings import Settings
-from tests.workers.rig import Puppet, Rig, asked, expire, replaced, rig, until
+from tests.workers.rig import Puppet, asked, expire, replaced, rig, until
 from workers.agents.protocol import Prompt, Turn, TurnEnd
 
 pytestmark = pytest.mark.parametrize("backend_kind", ["bundled"], indirect=True)
@@ -82,43 +82,6 @@ async def test_a_lost_reply_asks_once(settings: Settings, monkeypatch: Any) -> N
         await deployment.coord.session("s").answer(await asked(deployment), "blue")
         assert await deployment.ends("s") == ["completed"]
         assert len(await deployment.log("s", "question.asked")) == 1
-
-
-async def test_that_an_agent_waits_no_longer_is_said_until_redis_has_it(settings: Settings, monkeypatch: Any) -> None:
-    """Else the answer would be given to an agent that has left."""
-    leave, calls = Questions.leave, []
-
-    async def fails_first(self: Questions, *args: Any) -> None:
-        calls.append(args)
-        if len(calls) == 1:
-            raise StoreUnavailable("away for longer than the store's patience")
-        await leave(self, *args)
-
-    monkeypatch.setattr(Questions, "leave", fails_first)
-    puppet = Puppet()
-
-    async def leaves(prompt: Prompt, turn: Turn) -> TurnEnd:
-        if prompt.turn > 1:
-            return TurnEnd(prompt.ownership)
-        with pytest.raises(TimeoutError, match="will be the next prompt"):
-            await turn.ask("which colour?", timeout=0.1)
-        await turn.cancelled.wait()
-        return TurnEnd(prompt.ownership, "cancelled")
-
-    puppet.on_prompt = leaves
-    async with rig(settings, puppet) as deployment:
-        await deployment.send("s", "one")
-        question_id = await asked(deployment)
-        await until(lambda: left(deployment))
-        assert (await deployment.coord.session("s").answer(question_id, "blue")).placement == "latched"
-        assert await deployment.ends("s", 2) == ["cancelled", "completed"]
-    assert [prompt.text for prompt in puppet.prompts] == ["one", "blue"]
-
-
-async def left(deployment: Rig) -> bool:
-    """Whether nobody waits for the answer of session s any more."""
-    seen = await deployment.coord.session("s").snapshot()
-    return bool(seen.question) and seen.waiting_for != "question"
 
 
 async def test_a_stop_ends_the_wait_and_the_turn(settings: Settings) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from coordinator.domain.errors import SessionBusy
+from coordinator.domain.errors import SessionBusy, StoreUnavailable
 from coordinator.services.questions import Questions
 from coordinator.settings import Settings
-from tests.workers.rig import Puppet, asked, replaced, rig
+from tests.workers.rig import Puppet, Rig, asked, replaced, rig, until
 from workers.agents.protocol import Prompt, Turn, TurnEnd
 
 pytestmark = pytest.mark.parametrize("backend_kind", ["bundled"], indirect=True)
@@ -105,3 +105,69 @@ async def test_a_worker_that_leaves_ends_the_wait(settings: Settings) -> None:
         await deployment.end()
         assert await deployment.ends("s") == ["interrupted"]
         assert (await deployment.coord.session("s").snapshot()).question == question_id
+
+
+async def test_that_an_agent_waits_no_longer_is_said_until_redis_has_it(settings: Settings, monkeypatch: Any) -> None:
+    """Else the answer would be given to an agent that has left."""
+    leave, calls = Questions.leave, []
+
+    async def fails_first(self: Questions, *args: Any) -> None:
+        calls.append(args)
+        if len(calls) == 1:
+            raise StoreUnavailable("away for longer than the store's patience")
+        await leave(self, *args)
+
+    monkeypatch.setattr(Questions, "leave", fails_first)
+    puppet = Puppet()
+
+    async def leaves(prompt: Prompt, turn: Turn) -> TurnEnd:
+        if prompt.turn > 1:
+            return TurnEnd(prompt.ownership)
+        with pytest.raises(TimeoutError, match="will be the next prompt"):
+            await turn.ask("which colour?", timeout=0.1)
+        await turn.cancelled.wait()
+        return TurnEnd(prompt.ownership, "cancelled")
+
+    puppet.on_prompt = leaves
+    async with rig(settings, puppet) as deployment:
+        await deployment.send("s", "one")
+        question_id = await asked(deployment)
+        await until(lambda: left(deployment))
+        assert (await deployment.coord.session("s").answer(question_id, "blue")).placement == "latched"
+        assert await deployment.ends("s", 2) == ["cancelled", "completed"]
+    assert [prompt.text for prompt in puppet.prompts] == ["one", "blue"]
+
+
+async def left(deployment: Rig) -> bool:
+    """Whether nobody waits for the answer of session s any more."""
+    seen = await deployment.coord.session("s").snapshot()
+    return bool(seen.question) and seen.waiting_for != "question"
+
+
+async def test_an_answer_before_the_word_of_a_cancelled_wait_is_the_next_prompt(
+    settings: Settings, monkeypatch: Any
+) -> None:
+    """It was given to the turn, whose agent does not hear it any more: the turn is stopped for it."""
+    leave, placements = Questions.leave, []
+
+    async def answered_before(self: Questions, session_id: str, question_id: str) -> None:
+        placements.append((await deployment.coord.session("s").answer(question_id, "blue")).placement)
+        await leave(self, session_id, question_id)
+
+    monkeypatch.setattr(Questions, "leave", answered_before)
+    puppet = Puppet()
+
+    async def gives_up(prompt: Prompt, turn: Turn) -> TurnEnd:
+        if prompt.turn > 1:
+            return TurnEnd(prompt.ownership)
+        asking = asyncio.create_task(turn.ask("which colour?"))
+        await asked(deployment)
+        asking.cancel()
+        await turn.cancelled.wait()
+        return TurnEnd(prompt.ownership, "cancelled")
+
+    puppet.on_prompt = gives_up
+    async with rig(settings, puppet) as deployment:
+        await deployment.send("s", "one")
+        assert await deployment.ends("s", 2) == ["cancelled", "completed"]
+    assert (placements, [prompt.text for prompt in puppet.prompts]) == (["delivered"], ["one", "blue"])
