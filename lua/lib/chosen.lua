@@ -31,7 +31,7 @@ local function put_chosen()
     local id, info = ARGV[at], info_of(ARGV[at])
     redis.call('LREM', key_of(info.list), 1, id)
     if id == text('direct') then
-      -- It is whose who chose it now: its first caller takes it back no more.
+      -- It belongs to whoever chose it: its first caller takes it back no more.
       set('direct', '')
       set('direct_ms', '')
     end
