@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from coordinator.cli.output import Output
     from coordinator.client import Coordinator
 
+_QUIET: Final = frozenset({"idle", "closed"})
 _RATES: Final = ("turns", "settled", "stale")
 _MOST: Final = 15
 """Rows of a table for people."""
@@ -82,9 +83,6 @@ async def _look(coord: Coordinator, before: tuple[Frame, float] | None) -> Frame
         busy=tuple(sorted((row for row in rows if status_of(row) not in _QUIET), key=lambda row: row.status_ms)),
         workers=tuple(await coord.workers()),
     )
-
-
-_QUIET: Final = frozenset({"idle", "closed"})
 
 
 def _live() -> Any:
