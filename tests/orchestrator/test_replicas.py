@@ -17,7 +17,7 @@ from coordinator.orchestrator import Orchestrator
 from coordinator.session import Session
 from coordinator.store.keys import GROUP
 from coordinator.streams.trimming import Trimming
-from tests.orchestrator.conftest import Replica, eventually, pending, settled
+from tests.orchestrator.conftest import Replica, all_handled, eventually, pending, settled
 from tests.orchestrator.player import Player
 
 Make = Callable[[str], Player]
@@ -39,7 +39,7 @@ async def test_a_dead_replicas_entries_are_taken_over(coord: Coordinator, player
     await replica()
     assert (await coord.kernel.snapshots.read("s")).unsettled_turn == 1
     await settled(coord, "s", 1)
-    assert await pending(coord.kernel, "s") == []
+    await eventually(lambda: all_handled(coord, "s"))
     assert len(await session.log("turn.settled")) == 1
 
 
