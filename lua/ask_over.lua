@@ -11,14 +11,14 @@
 -- @include lib/operation
 -- @include lib/done
 
--- The places of the turn's last step boundary stay right.
+-- It was no try of it: nobody has seen it. The places of the turn's last step boundary stay right.
 local function give_back(id)
   local place = redis.call('LPOS', in_flight, id)
   redis.call('LREM', in_flight, 1, id)
   if place < number('open_step_first') then
     set('open_step_first', number('open_step_first') - 1)
   end
-  put_first_again(id, info_of(id))
+  put_first_again(id, info_of(id), 'why', 'unheard')
 end
 
 if unheard == '1' then

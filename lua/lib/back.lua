@@ -4,13 +4,13 @@
 -- @include lib/inbox
 
 -- To the head of its list, even above the inbox limit: refusing it would lose it.
-local function put_first_again(id, info)
+local function put_first_again(id, info, ...)
   redis.call('LPUSH', key_of(info.list), id)
   if info.wake == '1' then
     redis.call('ZADD', awake, info.sequence, id)
   end
   set('inbox_bytes', number('inbox_bytes') + redis.call('HSTRLEN', messages, id))
-  log_entry('inbox.returned', 'message_id', id, 'list', info.list, 'attempt', int(info.attempt))
+  log_entry('inbox.returned', 'message_id', id, 'list', info.list, 'attempt', int(info.attempt), ...)
 end
 
 -- The whole batch, order kept. Answers the highest attempt that a message now has.

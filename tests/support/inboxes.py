@@ -103,6 +103,9 @@ class InboxOracle:
             return
         assert turn is not None
         message = self.messages[message_id]
+        if fields.get("why") == "unheard":
+            self._unheard(message, turn)
+            return
         message.returned += 1
         turn.returned.append(message_id)
         line = self._pending[message.line]
@@ -110,6 +113,15 @@ class InboxOracle:
         ordered = [self.messages[one].rank for one in line]
         self._check("9", f"{message_id} went back out of order", holds=ordered == sorted(ordered))
         self._check("9", f"{message_id} hides an attempt", holds=int(fields["attempt"]) == message.returned)
+
+    def _unheard(self, message: MessageSeen, turn: TurnSeen) -> None:
+        """An answer that the turn was given and its agent never saw: as if it had not been in it."""
+        self._check("9", f"{message.message_id} is no answer", holds=message.kind == "answer")
+        turn.messages.remove(message.message_id)
+        message.turns.remove(turn.turn)
+        line = self._pending[message.line]
+        message.rank = min((self.messages[one].rank for one in line), default=0.0) - 1
+        line.insert(0, message.message_id)
 
     def _discarded(self, fields: dict[str, str]) -> None:
         message_id, line = fields["message_id"], self._pending[fields["list"]]
