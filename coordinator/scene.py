@@ -48,4 +48,12 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
         left = self.left.get(kind)
         if left is None:
             return "when it ends"
-        return f"in {left / 1000:.1f} s" if left >= 0 else f"now (it was due {-left / 1000:.1f} s ago)"
+        return f"in {span(left)}" if left >= 0 else f"now (it was due {span(-left)} ago)"
+
+
+def span(ms: int) -> str:
+    """Give a time in milliseconds in the unit that suits people."""
+    for unit, size in (("days", 86_400_000), ("h", 3_600_000), ("min", 60_000)):
+        if ms >= 2 * size:
+            return f"{ms / size:.1f} {unit}"
+    return f"{ms / 1000:.1f} s"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from coordinator import explaining
 from coordinator.cli.connecting import connected
 from coordinator.cli.inspection import moment
+from coordinator.scene import span
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -32,7 +33,7 @@ async def explain(options: Namespace, out: Output) -> None:
     out.line()
     out.table(
         ("deadline", "left"),
-        [(one.kind, f"{one.left_ms / 1000:.1f} s") for one in found.deadlines],
+        [(one.kind, span(one.left_ms)) for one in found.deadlines],
         empty="no deadlines: nothing ends by itself",
     )
     out.line()

@@ -10,6 +10,7 @@ import pytest
 from coordinator import Coordinator, Session, SessionUnknown
 from coordinator.domain.workflow import Step, Workflow
 from coordinator.explaining import Explanation, explain
+from coordinator.scene import span
 from tests.client.hand import Hand
 
 
@@ -200,3 +201,18 @@ async def test_it_reads_and_changes_nothing(coord: Coordinator, session: Session
     await asyncio.gather(*(told(coord) for _ in range(3)))
     after = await session.snapshot()
     assert (after.sequence, after.turn, after.deadlines) == (before.sequence, before.turn, before.deadlines)
+
+
+@pytest.mark.parametrize(
+    ("ms", "told"),
+    [
+        (0, "0.0 s"),
+        (119_900, "119.9 s"),
+        (120_000, "2.0 min"),
+        (7_200_000, "2.0 h"),
+        (2_591_998_600, "30.0 days"),
+        (-1500, "-1.5 s"),
+    ],
+)
+def test_times_are_told_in_the_unit_that_suits(ms: int, told: str) -> None:
+    assert span(ms) == told
