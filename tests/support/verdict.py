@@ -35,14 +35,25 @@ async def read_readies(redis: Redis, key: str) -> list[AgentReady]:
 
 async def examine(kernel: Kernel, session_id: str, *, sent: Collection[str] = ()) -> Oracle:
     """Read one session and judge all of it. `sent` are the ids of messages whose senders have a receipt."""
-    redis, keys = kernel.store.redis, kernel.store.keys.session(session_id)
-    view = await kernel.snapshots.read(session_id)
+    entries, view, readies = await _of_one_moment(kernel, session_id)
     oracle = Oracle(settlement=view.policy.settlement, lost_turns=view.policy.lost_turns)
-    oracle.feed_all(await read_log(redis, keys["log"]))
+    oracle.feed_all(entries)
     against_snapshot(oracle, view)
-    against_readies(oracle, [one for one in await read_readies(redis, keys["events"]) if one.session_id == session_id])
+    against_readies(oracle, [one for one in readies if one.session_id == session_id])
     against_senders(oracle, sent)
     return oracle
+
+
+async def _of_one_moment(kernel: Kernel, session_id: str) -> tuple[list[LogEntry], Snapshot, list[AgentReady]]:
+    """The log, and the snapshot and the readies that were read while nothing was added to it."""
+    redis, keys = kernel.store.redis, kernel.store.keys.session(session_id)
+    entries: list[LogEntry] | None = None
+    while True:
+        before, view = entries, await kernel.snapshots.read(session_id)
+        readies = await read_readies(redis, keys["events"])
+        entries = await read_log(redis, keys["log"])
+        if before == entries:
+            return entries, view, readies
 
 
 def against_senders(oracle: Oracle, sent: Collection[str]) -> None:

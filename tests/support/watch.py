@@ -49,7 +49,9 @@ async def eventually(look: Callable[[], Awaitable[T | None]]) -> T:
 
 async def judged(coord: Coordinator, session: Session, *sent: str, rests: bool = True) -> Oracle:
     """Let the oracle judge a session, which broke no rule; at its end unless it does not rest."""
+    if rests:
+        await session.wait_idle(BOUND)
     oracle = await examine(coord.kernel, session.id, sent=sent)
-    assert oracle.violations == []
+    assert not oracle.violations, oracle.violations
     assert not rests or at_rest(oracle) == []
     return oracle
