@@ -38,8 +38,8 @@ def course_advice(scene: Scene) -> Iterator[str]:
     seen, name = scene.seen, scene.seen.session_id
     if seen.reset_pending:
         yield (
-            f"Wait for the end of the reset: `coordinator wait {name}`; what is sent meanwhile runs afterwards, or is "
-            "parked if it fails."
+            f"Wait for the end of the reset: `coordinator wait {name}`; what is awake then runs, or is parked if it "
+            "fails."
         )
     elif seen.reset_outcome == "failed":
         yield f"To try the reset again: `coordinator reset {name}`."

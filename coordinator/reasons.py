@@ -38,6 +38,11 @@ def advice(scene: Scene) -> Iterator[str]:
     if seen.unsettled_turn:
         yield _settling(scene)
     yield from course_advice(scene)
+    if seen.last_reason == "lost" and seen.phase == "idle" and not any(one.attempt for one in seen.inbox.next_turn):
+        yield (
+            f"What turn {seen.last_turn} had taken is not run again, since its agent may have acted: send it again, or "
+            f"have such turns run again from now on: `coordinator open {name} --lost-turns retry`."
+        )
     if seen.reset_pending:
         return
     if seen.cancel_pending:

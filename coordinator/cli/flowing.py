@@ -52,11 +52,13 @@ async def reset(options: Namespace, out: Output) -> None:
 async def move(options: Namespace, out: Output) -> None:
     """Move a session to a step."""
     async with connected(options, out) as coord:
-        outcome = await coord.session(options.session).move(
-            options.step, defer=options.defer, operation_id=options.operation_id
-        )
+        session = coord.session(options.session)
+        before = await session.snapshot()
+        outcome = await session.move(options.step, defer=options.defer, operation_id=options.operation_id)
     if out.json:
         out.record({"session_id": options.session, "step": options.step, "outcome": outcome})
+    elif before.step == options.step and not before.step_failed and not before.pending_move:
+        out.line(f"{options.session} is at step {options.step} already, and does not enter it again")
     else:
         out.line(f"{options.session} {_MOVED[outcome].format(step=options.step)}")
 
@@ -64,11 +66,16 @@ async def move(options: Namespace, out: Output) -> None:
 async def signal(options: Namespace, out: Output) -> None:
     """Signal a session's present step."""
     async with connected(options, out) as coord:
-        await coord.session(options.session).signal()
+        session = coord.session(options.session)
+        await session.signal()
+        seen = await session.snapshot()
+        step = (await coord.kernel.workflows.published(seen.workflow, seen.step)).step
     if out.json:
         out.record({"session_id": options.session, "signalled": True})
-    else:
+    elif step is None or step.requires_signal:
         out.line(f"{options.session}: the present step is signalled; the next turn's end may leave it")
+    else:
+        out.line(f"{options.session}: step {seen.step} is signalled, but waits for no signal (no requires_signal)")
 
 
 async def answer(options: Namespace, out: Output) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import json
 import sys
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -39,6 +40,13 @@ class Parser(argparse.ArgumentParser):
         else:
             sys.stderr.write(f"coordinator: Usage: {sentence}\n")
         raise SystemExit(2)
+
+    def unknown(self, words: list[str]) -> NoReturn:
+        """Blame the misspelt option, not the words that it has left without a place, and exit with 2."""
+        named = next((word.partition("=")[0] for word in words if word.startswith("-")), words[0])
+        options = [option for action in self._actions for option in action.option_strings]
+        close = difflib.get_close_matches(named, options, 1)
+        self.error(f"{named} is unknown here{f', did you mean {close[0]}?' if close else ''}")
 
 
 COMMANDS: Final[dict[str, tuple[str, str, Callable[[argparse.ArgumentParser], None]]]] = {
@@ -98,7 +106,9 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         parser = commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
         setup(parser)
         arguments.common(parser)
-    options = root.parse_args(argv)
+    options, unknown = root.parse_known_args(argv)
+    if unknown:
+        commands.choices.get(options.command or "", root).unknown(unknown)
     options.json = getattr(options, "json", False)
     options.redis = getattr(options, "redis", None)
     if options.command is None and not options.version:

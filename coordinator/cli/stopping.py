@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from coordinator.cli.output import Output
     from coordinator.domain.records import Receipt
+    from coordinator.session import Session
 
 _TOLD = {
     "cancelled": "stopped",
@@ -36,12 +37,20 @@ async def cancel(options: Namespace, out: Output) -> None:
         if options.wait:
             async with out.progress(f"waiting until {options.session} is stopped"):
                 outcome = await ticket.outcome(timeout=options.timeout)
+        parked = 0 if out.json else await _parked(coord.session(options.session))
     if out.json:
         out.record({"session_id": options.session, "id": ticket.id, "outcome": outcome})
     elif outcome is None:
         out.line(f"{options.session} is being stopped (operation {ticket.id}); --wait tells how that ends")
     else:
         out.line(f"{options.session} {_TOLD[outcome]} ({outcome})")
+    if parked:
+        out.line(f"  {parked} queued messages are parked until one that wakes, such as the next `coordinator send`")
+
+
+async def _parked(session: Session) -> int:
+    inbox = (await session.snapshot()).inbox
+    return sum(not entry.awake for entry in (*inbox.next_step, *inbox.next_turn))
 
 
 async def replace(options: Namespace, out: Output) -> int:

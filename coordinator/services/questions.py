@@ -99,7 +99,7 @@ class Questions:
         if reply.word is Verdict.STALE:
             raise QuestionClosed(
                 f"Question {question_id!r} of session {session_id!r} is not open: "
-                f"{await self._ended(session_id, question_id)}. Send the text as a message instead."
+                f"{await self._ended(session_id, question_id)}. What answers no question can be sent as a message."
             )
         return await receipt_of(reply, session_id, message_id, self._placements)
 
@@ -107,7 +107,8 @@ class Questions:
         log = self._store.keys.session(session_id)["log"]
         if await self._store.newest(log, "question.answered", question_id=question_id):
             return "it was answered"
-        expired = await self._store.newest(log, "question.expired", question_id=question_id)
-        return (
-            _ENDED[expired["why"]] if expired else "it was never asked, or ended so long ago that the log has lost it"
-        )
+        if expired := await self._store.newest(log, "question.expired", question_id=question_id):
+            return _ENDED[expired["why"]]
+        (other,) = await self._store.fields(self._store.keys.session(session_id)["session"], "question_id")
+        found = f"the open one is {other!r}" if other else "no question is open"
+        return f"it was never asked, or ended so long ago that the log has lost it ({found})"

@@ -156,6 +156,8 @@ async def test_a_workflow_is_walked_by_signals_and_moves(deployment: None, run: 
     assert (await _run(run, "wait", "s", "--timeout", "20")).code == 0
     shown = (await _run(run, "show", "s", "--json")).object
     assert (shown["step"], shown["turn"], shown["reset_outcome"]) == ("check", 3, "committed")
+    assert (await _run(run, "move", "s", "check")).out == "s is at step check already, and does not enter it again\n"
+    assert "waits for no signal" in (await _run(run, "signal", "s")).out
     ran = await _run(run, "move", "s", "implement", "--json")
     assert ran.object == {"session_id": "s", "step": "implement", "outcome": "applied"}
     assert (await _run(run, "wait", "s", "--timeout", "20")).code == 0

@@ -53,6 +53,22 @@ def test_a_wrong_command_line_is_exit_2_and_one_line(
     assert set(json.loads(capsys.readouterr().err)) == {"error", "message"}
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("send", "s", "--mesage-id", "a", "hi"), "--mesage-id is unknown here, did you mean --message-id?; see `"),
+        (("send", "s", "hi", "there"), "there is unknown here; see `"),
+        (("ls", "--nothing-like-it=3"), "--nothing-like-it is unknown here; see `"),
+    ],
+)
+def test_a_misspelt_option_is_named_with_what_was_meant(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], says: str
+) -> None:
+    """Not the words that it has left without a place; the help is the command's."""
+    assert main(arguments) == 2
+    assert capsys.readouterr().err == f"coordinator: Usage: {says}coordinator {arguments[0]} --help`\n"
+
+
 def test_a_process_with_a_wrong_command_line_exits_with_2(run_alone: Run) -> None:
     ran = run_alone("--json", "nope")
     assert (ran.code, ran.out, ran.error["error"]) == (2, "", "Usage")

@@ -51,6 +51,8 @@ async def test_cancel_answers_at_once_and_with_wait_tells_how_it_ended(
     told = await _run(run, "explain", "s")
     assert "1 messages wait for one that wakes it" in told.out
     assert "coordinator send s TEXT" in told.out
+    again = await _run(run, "cancel", "s")
+    assert again.out.startswith("s had nothing to stop (idle)\n  1 queued messages are parked until one that wakes")
     again = await _run(run, "cancel", "s", "--clear-inbox")
     assert (again.code, again.out) == (0, "s had nothing to stop (idle)\n")
     assert (await _run(run, "inbox", "s")).out == "the inbox is empty\n"

@@ -190,6 +190,16 @@ async def test_a_direct_prompt_in_line_and_a_step_that_is_gone_are_told(coord: C
     assert any("coordinator move s STEP" in sentence for sentence in seen.advice)
 
 
+async def test_a_lost_prompt_is_said_to_be_gone(coord: Coordinator, session: Session, hand: Hand) -> None:
+    await session.send("work")
+    await hand.begin("s")
+    await coord.kernel.store.redis.zadd(coord.kernel.store.keys.session("s")["deadlines"], {"lease:s": 1})
+    assert (await coord.kernel.deadlines.expire("lease", "s", "1")).verdict == "OK"
+    await hand.settle("s")
+    seen = await told(coord)
+    assert any("is not run again" in one and "--lost-turns retry" in one for one in seen.advice), seen.advice
+
+
 async def test_an_unknown_session_has_nothing_to_explain(coord: Coordinator) -> None:
     with pytest.raises(SessionUnknown):
         await told(coord)
