@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from typing import Any, Final, TypeGuard
 
 import msgspec
@@ -12,6 +14,8 @@ import msgspec
 from coordinator.domain.errors import SettingsError
 from coordinator.domain.ids import is_id
 from coordinator.domain.urls import problem_with, redact
+
+_log = logging.getLogger(__name__)
 
 PREFIX: Final = "COORDINATOR_"
 _DAY: Final = 86400.0
@@ -88,8 +92,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] | None = None) -> Settings:
-        """Read the variables of `env` (the process's own if not given); an absent or empty one means the default."""
+        """Read the variables of `env` (the process's own if not given); an absent or empty one means the default.
+
+        One that is almost a setting's is warned of, not refused: the prefix is not this package's alone (Kubernetes
+        sets COORDINATOR_PORT for a service named coordinator).
+        """
         env = os.environ if env is None else env
+        for name, meant in _misspelt(cls.__struct_fields__, env):
+            _log.warning("%s is no setting, and changes nothing; did you mean %s?", name, meant)
         given = {name: text for name in cls.__struct_fields__ if (text := env.get(variable(name), "").strip())}
         values: dict[str, Any] = {name: _parsed(name, text) for name, text in given.items()}
         return cls(**values)
@@ -117,6 +127,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 def variable(name: str) -> str:
     """The environment variable of a setting."""
     return PREFIX + name.upper()
+
+
+def _misspelt(fields: tuple[str, ...], env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    known = [variable(field) for field in fields]
+    for name in env:
+        if name.startswith(PREFIX) and name not in known:
+            # Without the prefix, which would make any two alike.
+            near = get_close_matches(name.removeprefix(PREFIX), [one.removeprefix(PREFIX) for one in known], 1, 0.8)
+            if near:
+                yield name, PREFIX + near[0]
 
 
 def _is_count(name: str) -> bool:

@@ -57,7 +57,7 @@ async def move(options: Namespace, out: Output) -> None:
         outcome = await session.move(options.step, defer=options.defer, operation_id=options.operation_id)
     if out.json:
         out.record({"session_id": options.session, "step": options.step, "outcome": outcome})
-    elif before.step == options.step and not before.step_failed and not before.pending_move:
+    elif outcome == "applied" and before.step == options.step and not before.step_failed:
         out.line(f"{options.session} is at step {options.step} already, and does not enter it again")
     else:
         out.line(f"{options.session} {_MOVED[outcome].format(step=options.step)}")

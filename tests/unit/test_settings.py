@@ -34,6 +34,20 @@ def test_every_setting_is_read_from_its_variable() -> None:
     assert (settings.heartbeat, settings.queue, settings.max_log) == (0.5, "unix:///run/q.sock", 20)
 
 
+def test_a_variable_that_is_almost_a_setting_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    others = (
+        "COORDINATOR_PORT",
+        "COORDINATOR_REDIS_PORT",
+        "COORDINATOR_SERVICE_HOST",
+        "COORDINATOR_TRACEBACK",
+        "LEASES",
+    )
+    Settings.from_env(dict.fromkeys((*others, "COORDINATOR_LEASE", "COORDINATOR_GUARD_TLL"), "6"))
+    assert caplog.messages == [
+        "COORDINATOR_GUARD_TLL is no setting, and changes nothing; did you mean COORDINATOR_GUARD_TTL?"
+    ]
+
+
 @pytest.mark.parametrize(
     ("name", "text", "kind"),
     [
