@@ -24,9 +24,9 @@ def course(scene: Scene) -> Iterator[str]:
         yield f"Step {seen.step!r} was not entered: {why}. What was queued is parked, and no turn completes the step."
     elif seen.step:
         signalled = ", and signalled" if seen.signalled else ""
-        yield f"It is at step {seen.step!r} of workflow {seen.workflow!r}{signalled}."
-    if scene.missing_step:
-        yield f"{scene.missing_step[0].upper()}{scene.missing_step[1:]}: turns end there and lead nowhere."
+        yield f"It is at step {seen.step!r} of workflow {seen.workflow!r}{signalled}{_leading(scene)}."
+    if missing := scene.published.missing:
+        yield f"{missing[0].upper()}{missing[1:]}: turns end there and lead nowhere."
     if seen.pending_move:
         yield f"A move to step {seen.pending_move!r} is pending: the next settlement applies it, before all else."
     if seen.question:
@@ -50,7 +50,12 @@ def course_advice(scene: Scene) -> Iterator[str]:
             f"When the reason is gone, enter a step anew: `coordinator move {name} STEP`; "
             f"or work in this one, as it is: `coordinator send {name} TEXT`."
         )
-    if scene.missing_step:
+    elif scene.lacks_signal:
+        yield (
+            f"When the step's work is done: `coordinator signal {name}`, and the next turn that completes leads on; "
+            f"or, at once, `coordinator move {name} {scene.leads_to}`."
+        )
+    if scene.published.missing:
         yield (
             f"Start an orchestrator with the file that has the step, or `coordinator move {name} STEP` to one that is "
             "there."
@@ -59,6 +64,16 @@ def course_advice(scene: Scene) -> Iterator[str]:
         yield f"To move now: `coordinator move {name} {seen.pending_move}`."
     if seen.question:
         yield f"Answer it: `coordinator answer {name} {seen.question} TEXT`."
+
+
+def _leading(scene: Scene) -> str:
+    if scene.published.step is None or scene.seen.lifecycle != "open":
+        return ""
+    if not scene.leads_to:
+        return "; only a move leaves it"
+    return (
+        f"; a turn that completes leads to {scene.leads_to!r}{' once it was signalled' if scene.lacks_signal else ''}"
+    )
 
 
 def _resetting(scene: Scene) -> str:

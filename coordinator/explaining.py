@@ -11,6 +11,7 @@ from coordinator.domain.records import Snapshot
 from coordinator.reasons import advice, reasons
 from coordinator.scene import Scene
 from coordinator.services import Kernel
+from coordinator.services.workflows import Published
 from coordinator.store.store import Store
 from coordinator.streams.reading import read
 
@@ -101,7 +102,7 @@ async def explain(kernel: Kernel, session_id: str) -> Explanation:
         worker="" if not seen.worker_id else "unknown" if host is None else "alive" if host in alive else "overdue",
         workers=len(alive),
         room=sum(max(0, row.capacity - row.hosted) for row in alive),
-        missing_step=(await kernel.workflows.published(seen.workflow, seen.step)).missing if seen.workflow else "",
+        published=await kernel.workflows.published(seen.workflow, seen.step) if seen.workflow else Published(),
         **await _told(store, seen),
     )
     return _explanation(scene, seen, _refused(tail))

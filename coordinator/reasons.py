@@ -28,6 +28,8 @@ def reasons(scene: Scene) -> Iterator[str]:
         yield _waiting(scene)
     elif seen.lifecycle != "closed" and not seen.entering:
         yield _idle(scene)
+    if seen.last_outcome == "failed":
+        yield f"The handlers of turn {seen.last_turn} have failed for good: its end has moved nothing."
     yield from _besides(scene)
 
 
@@ -38,6 +40,11 @@ def advice(scene: Scene) -> Iterator[str]:
     if seen.unsettled_turn:
         yield _settling(scene)
     yield from course_advice(scene)
+    if seen.last_outcome == "failed" and seen.lifecycle == "open":
+        yield (
+            f"Mend the handlers; those of turn {seen.last_turn} do not run again. Its event is on the stream of dead "
+            f"letters, which `coordinator doctor` names{_by_hand(scene)}."
+        )
     if seen.last_reason == "lost" and seen.phase == "idle" and not any(one.attempt for one in seen.inbox.next_turn):
         yield (
             f"What turn {seen.last_turn} had taken is not run again, since its agent may have acted: send it again, or "
@@ -67,6 +74,12 @@ def _processes(scene: Scene) -> Iterator[str]:
         yield "No worker lives: start one, `coordinator worker --agent module:name`."
     elif scene.seen.waiting_for == "placement" and not scene.room:
         yield f"All {scene.workers} workers are full: start another one, or raise --max-sessions."
+
+
+def _by_hand(scene: Scene) -> str:
+    if not scene.leads_to or scene.seen.step_failed or scene.seen.entering:
+        return ""
+    return f"; to go on in its workflow: `coordinator move {scene.seen.session_id} {scene.leads_to}`"
 
 
 def _closing(scene: Scene) -> str:

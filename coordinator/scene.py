@@ -6,6 +6,7 @@ import msgspec
 
 from coordinator.domain.records import Snapshot
 from coordinator.services.deadlines import OVERDUE_MS
+from coordinator.services.workflows import Published
 
 
 class Scene(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,8 +26,8 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     """Why the last reset has failed."""
     entry_why: str = ""
     """Why the present step could not be entered."""
-    missing_step: str = ""
-    """Why the present step is in no definition: the beginning of a sentence."""
+    published: Published = Published()
+    """What is published of the present step."""
 
     @property
     def overdue(self) -> list[str]:
@@ -42,6 +43,18 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     def parked(self) -> int:
         """Pending messages that wait for one that wakes."""
         return len(self.seen.inbox.next_step) + len(self.seen.inbox.next_turn) - self.awake
+
+    @property
+    def leads_to(self) -> str:
+        """The step that a completed turn leads to from the present one, or "" for none."""
+        workflow, step = self.published.workflow, self.published.step
+        return workflow.after(step.name) if workflow and step else ""
+
+    @property
+    def lacks_signal(self) -> bool:
+        """Whether a turn's end leads on only once the present step was signalled."""
+        step = self.published.step
+        return bool(self.leads_to and step and step.requires_signal and not self.seen.signalled)
 
     def until(self, kind: str) -> str:
         """When a deadline is over, for a sentence."""

@@ -127,6 +127,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     last_turn: int
     """The numbered turn that ended last; 0 before the first."""
     last_reason: str
+    last_outcome: str
+    """What the settlement of that turn did: `advanced stayed moved question none`, `failed` when its handlers did, or
+    `superseded`; empty while it is unsettled."""
     handler_failures: int
     cancel_pending: bool
     cancel_kind: str

@@ -78,6 +78,7 @@ def _snapshot(session_id: str, found: list[Any]) -> Snapshot:
         unsettled_turn=fields.number("last_turn") if fields.text("unsettled") else 0,
         last_turn=fields.number("last_turn"),
         last_reason=fields.text("last_reason"),
+        last_outcome="" if fields.text("unsettled") else fields.text("settled_outcome"),
         handler_failures=fields.number("handler_failures"),
         cancel_pending=bool(fields.text("cancel_id")),
         cancel_kind=fields.text("cancel_kind"),

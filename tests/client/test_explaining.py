@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from coordinator import Coordinator, Session, SessionUnknown
+from coordinator.domain.events import AgentReady
+from coordinator.domain.verdicts import Verdict
 from coordinator.domain.workflow import Step, Workflow
 from coordinator.explaining import Explanation, explain
 from coordinator.scene import span
@@ -149,7 +151,9 @@ async def test_a_step_is_explained_while_it_is_entered_and_when_it_could_not_be(
     await session.move("implement")
     await hand.enter("s")
     await session.signal()
-    assert (await told(coord)).why[0] == "It is at step 'implement' of workflow 'review', and signalled."
+    assert (await told(coord)).why[0] == (
+        "It is at step 'implement' of workflow 'review', and signalled; only a move leaves it."
+    )
 
 
 async def test_an_open_question_is_shown_with_its_text_and_how_to_answer_it(
@@ -188,6 +192,51 @@ async def test_a_direct_prompt_in_line_and_a_step_that_is_gone_are_told(coord: C
     assert any(sentence.startswith("Workflow flow, as it is published now, has no step work") for sentence in seen.why)
     assert any(sentence.startswith("Direct prompt mine is in line") for sentence in seen.why)
     assert any("coordinator move s STEP" in sentence for sentence in seen.advice)
+
+
+async def test_where_a_turns_end_leads_and_what_it_lacks_are_told(
+    coord: Coordinator, session: Session, hand: Hand
+) -> None:
+    steps = (Step(name="work", on_turn_complete="next", requires_signal=True), Step(name="check"))
+    await coord.kernel.workflows.publish([Workflow(name="flow", start="work", steps=steps)])
+    await session.open(workflow="flow")
+    await hand.enter("s")
+    seen = await told(coord)
+    assert seen.why[0] == (
+        "It is at step 'work' of workflow 'flow'; a turn that completes leads to 'check' once it was signalled."
+    )
+    assert any("coordinator signal s" in one and "coordinator move s check" in one for one in seen.advice)
+    await session.signal()
+    seen = await told(coord)
+    assert seen.why[0].endswith("and signalled; a turn that completes leads to 'check'.")
+    assert not any("coordinator signal s" in one for one in seen.advice)
+    await session.close()
+    assert not any("leads to" in one for one in (await told(coord)).why)
+
+
+async def test_handlers_that_failed_for_good_are_told_until_the_next_turn_has_ended(
+    coord: Coordinator, session: Session, hand: Hand
+) -> None:
+    steps = (Step(name="work", on_turn_complete="next"), Step(name="check"))
+    await coord.kernel.workflows.publish([Workflow(name="flow", start="work", steps=steps)])
+    await session.open(workflow="flow")
+    await hand.enter("s")
+    await session.send("work")
+    await hand.end("s", await hand.begin("s"))
+    assert (await session.snapshot()).last_outcome == ""
+    (event_id, ready) = (await hand.events("s"))[-1]
+    assert isinstance(ready, AgentReady)
+    async with coord.kernel.guards.taken("s", "replica") as guard:
+        failed = await coord.kernel.settlements.failed(ready, event_id, guard.number, "handler: boom", 1)
+    assert failed.verdict is Verdict.DEAD
+    seen = await told(coord)
+    assert "The handlers of turn 1 have failed for good: its end has moved nothing." in seen.why
+    assert any("dead letters" in one and one.endswith("`coordinator move s check`.") for one in seen.advice)
+    assert (await session.snapshot()).last_outcome == "failed"
+    await session.send("again")
+    await hand.turn("s")
+    assert (await session.snapshot()).last_outcome == ""
+    assert not any("for good" in one for one in (await told(coord)).why)
 
 
 async def test_a_lost_prompt_is_said_to_be_gone(coord: Coordinator, session: Session, hand: Hand) -> None:
