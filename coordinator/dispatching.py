@@ -16,6 +16,8 @@ from coordinator.streams.waiting import bounded
 from coordinator.turn import Dispatch, Turn
 
 _MARGIN: Final = 0.005
+_LONGEST: Final = 3660 * 86400.0
+"""Seconds, as for every bound among the settings."""
 
 
 class Dispatching:
@@ -38,8 +40,8 @@ class Dispatching:
     ) -> Turn:
         """Put a prompt first and wait until it is accepted. Raises as `Session.prompt` and `Guard.prompt`."""
         bound = self._settings.acceptance if timeout is None else timeout
-        if not bound > 0:
-            raise UsageError(f"timeout={bound:g} leaves no time for an acceptance; give it some seconds")
+        if not 0 < bound <= _LONGEST:
+            raise UsageError(f"timeout={bound:g} is no time to wait for an acceptance; give it some seconds")
         message_id = chosen_id("message", message_id, "m")
         if guard_number:
             await self._refuse_under_guard(message_id)

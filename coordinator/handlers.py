@@ -12,6 +12,7 @@ import msgspec
 
 from coordinator.domain.errors import CoordinatorError, UsageError
 from coordinator.domain.events import AgentReady, Event
+from coordinator.domain.texts import told
 from coordinator.services.reentry import inside
 from coordinator.session import Session
 
@@ -131,7 +132,7 @@ class Handlers:
             raise HandlerError(f"{_name(handler)} cancelled itself.")
         if error := task.exception():
             _log.warning("handler %s failed for session %s", _name(handler), session_id, exc_info=error)
-            raise HandlerError(f"{_name(handler)}: {type(error).__name__}: {error}"[:_SHOWN])
+            raise HandlerError(f"{_name(handler)}: {told(error)}"[:_SHOWN])
 
 
 async def _inside(handler: AnyHandler, subject: object, session_id: str, session: Session) -> None:

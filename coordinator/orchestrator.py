@@ -42,7 +42,8 @@ class Orchestrator:
 
     `consumer` is its name in the consumer group, `host:pid:random`, made anew for each. `workflow`, one or a whole
     file of them, is published when it starts to run. From then on all replicas use that definition, those without a
-    file as well, until one that starts later publishes another under the same name.
+    file as well, until one that starts later publishes another under the same name. Raises WorkflowInvalid for one
+    made in Python that can't be published.
     """
 
     def __init__(self, coord: Coordinator, workflow: Workflow | Workflows | None = None) -> None:
@@ -52,6 +53,8 @@ class Orchestrator:
         self._settings = self._kernel.store.settings
         self._handlers = Handlers(self._settings.handler_timeout)
         self._workflows = _listed(workflow)
+        for one in self._workflows:
+            one.to_json()
         self._running = False
 
     def on_turn_complete(self, handler: _Turn) -> _Turn:

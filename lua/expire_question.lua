@@ -1,6 +1,7 @@
 -- FLAGS allow-oom
 -- Nobody answered in time. The turn that asked is stopped silently if it is open; if it has ended, was not evaluated
--- because of the question, and no turn has opened since, it is evaluated now.
+-- because of the question alone, and no turn has opened since, it is evaluated now. One that was stopped while its
+-- question was open counts as no completion, and never will: nobody expects a stop to lead on an hour later.
 --
 -- Replies
 --   OK
@@ -8,6 +9,7 @@
 --   GONE     no question is pending
 -- @include lib/due
 -- @include lib/question
+-- @include lib/evaluation
 -- @include lib/end_prompt
 
 if not is_due('question') then
@@ -23,7 +25,8 @@ if text('open_claim') ~= '' then
   if text('open_turn') == turn and not is_stopping() then
     begin_operation(id, 'silent')
   end
-elseif text('last_turn') == turn and text('unsettled') == '' and text('settled_outcome') == 'question' then
+elseif text('last_turn') == turn and text('unsettled') == '' and text('settled_outcome') == 'question'
+  and cancelled_by() == '' then
   set('last_entry', publish_ready('required'))
   set('unsettled', '1')
   deadline('settlement', tonumber(settlement_ms))

@@ -43,6 +43,10 @@ if complaint ~= '' and word == 'evaluate' then
   log_entry('error', 'where', 'workflow', 'message', complaint, 'turn', text('last_turn'), 'step', text('step'))
 end
 settled(outcome)
+if word == 'question' then
+  -- Read again when nobody has answered.
+  set('last_cancel_kind', stopper)
+end
 if advances then
   begin_entry(step_to, next_entry)
 elseif outcome == 'moved' then

@@ -8,6 +8,7 @@
 -- ARGV  guard_number  int     the caller's guard
 -- ARGV  error_text    text    what failed
 -- ARGV  tries         int     failures until the entry is given up
+-- ARGV  next_entry    id      for the entry that a pending move may begin then
 -- Replies
 --   FAILED      failures  counted: try again later
 --   DEAD        failures  given up; the turn is settled as failed
@@ -18,6 +19,8 @@
 --   RESETTING            a reset is on: try again
 -- @include lib/ready
 -- @include lib/settled
+-- @include lib/evaluation
+-- @include lib/entry
 -- @include lib/done
 
 -- A try has the guard to itself, so a second failure under the same number is the repeat of the first.
@@ -45,7 +48,12 @@ count('dead')
 if text('on_handler_failure') == 'park' then
   park_waiting()
 end
+-- A move that came while the handlers ran: no later settlement may ever come to apply it.
+local is_moved = evaluation() == 'moved'
 settled('failed')
+if is_moved then
+  apply_move(next_entry)
+end
 give_guard_back()
 hint_waiting()
 redis.call('XACK', events, group, entry_id)

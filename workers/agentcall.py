@@ -6,11 +6,17 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, Generic, TypeVar
 
+from coordinator.domain.texts import told
+
 T = TypeVar("T")
 
 
 class AgentStopped(Exception):
     """Raised when the agent's code ended by cancellation: the worker's, or its own."""
+
+
+class AgentCrashed(Exception):
+    """Raised for what agent code raised that is no Exception: left alone it ends its worker, or no turn ever."""
 
 
 class AgentCall(Generic[T]):
@@ -53,6 +59,11 @@ class AgentCall(Generic[T]):
             self.abandon(AgentStopped("The agent was stopped."))
         except Exception as error:  # noqa: BLE001 - whatever agent code raises is its outcome
             self.abandon(error)
+        except BaseException as error:
+            self.abandon(AgentCrashed(f"The agent's code raised {told(error)}."))
+            # A person's Ctrl-C, and the end of an abandoned coroutine, go on; an agent that exits ends no worker.
+            if isinstance(error, KeyboardInterrupt | GeneratorExit):
+                raise
         else:
             if not outcome.done():
                 outcome.set_result(result)

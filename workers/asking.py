@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_BUSY: Final = "The turn has another question open, and one is all it may have."
+
 _inquiries: Final[set[asyncio.Task[None]]] = set()
 """Those under way, also after their agents have left them: they still have to say so."""
 
@@ -25,7 +27,9 @@ _inquiries: Final[set[asyncio.Task[None]]] = set()
 async def ask_person(link: TurnLink, turn: LiveTurn, text: str, seconds: float | None) -> str:
     """Ask and wait for the answer, for at most `seconds`. Raises as `Turn.ask`."""
     _check(turn)
-    inquiry = _Inquiry(link, turn, text)
+    if turn.inquiry is not None and not turn.inquiry.over.is_set():
+        raise SessionBusy(_BUSY)
+    turn.inquiry = inquiry = Inquiry(link, turn, text)
     # In tasks of their own: an agent that is cancelled while it waits still leaves its question.
     task = asyncio.create_task(inquiry.run(), name=f"question {inquiry.question_id}")
     try:
@@ -40,13 +44,15 @@ async def ask_person(link: TurnLink, turn: LiveTurn, text: str, seconds: float |
         return task.result()
     finally:
         inquiry.leave()
-        if not inquiry.heard:
+        if inquiry.heard:
+            inquiry.over.set()
+        else:
             ending = asyncio.create_task(inquiry.end(task), name=f"end of question {inquiry.question_id}")
             _inquiries.add(ending)
             ending.add_done_callback(_inquiries.discard)
 
 
-class _Inquiry:
+class Inquiry:
     """One question of one turn."""
 
     def __init__(self, link: TurnLink, turn: LiveTurn, text: str) -> None:
@@ -56,6 +62,8 @@ class _Inquiry:
         self._left = False
         self.heard = False
         """Whether the agent has what came of it."""
+        self.over = asyncio.Event()
+        """Set when nothing is left to do for it: a turn that ended before would use up an answer that nobody heard."""
         self.question_id = new_id("q")
 
     def leave(self) -> None:
@@ -82,12 +90,15 @@ class _Inquiry:
     async def end(self, task: asyncio.Task[str]) -> None:
         """See to an answer that came between the agent's leaving and the word of it: nobody has heard it."""
         link, question_id = self._link, self.question_id
-        with suppress(CoordinatorError, TimeoutError):
-            await task
-            await link.ask(
-                "unheard answer",
-                lambda: link.questions.give_back(link.session_id, self._turn.ownership, question_id),
-            )
+        try:
+            with suppress(CoordinatorError, TimeoutError):
+                await task
+                await link.ask(
+                    "unheard answer",
+                    lambda: link.questions.give_back(link.session_id, self._turn.ownership, question_id),
+                )
+        finally:
+            self.over.set()
 
     async def _look(self) -> Asked:
         link, turn = self._link, self._turn
@@ -121,7 +132,7 @@ class _Inquiry:
         if asked.verdict is Verdict.OK or asked.why == STOPPING:
             return
         if asked.verdict is Verdict.BUSY:
-            raise SessionBusy("The turn has another question open, and one is all it may have.")
+            raise SessionBusy(_BUSY)
         if asked.verdict is Verdict.SUPERSEDED:
             self._turn.output.supersede()
             raise Superseded("The prompt was superseded; nothing can be asked for it any more.")

@@ -167,7 +167,7 @@ class Driver(Orders):
             await self._pause(claimed.retry_ms / 1000 if claimed.retry_ms else LOOK_AGAIN)
 
     async def _finish(self, turn: LiveTurn, ending: Ending) -> None:
-        number, text = await turn.output.rest()
+        number, text = await turn.leave()
         finish, next_token = self.turns.finish, new_id("a")
         # What is told from here on is about what follows the turn.
         self._wake.clear()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from coordinator.domain.errors import StoreError
 from coordinator.domain.ids import new_id
+from coordinator.domain.texts import told
 from coordinator.domain.verdicts import Verdict
 from workers.agentcall import AgentCall
 from workers.persistence import persist
@@ -27,9 +28,7 @@ async def launch(driver: Driver) -> bool:
     """Start or restore the agent and report it. False: it failed, which was reported and parks the session."""
     execution, host = driver.execution, driver.host
     try:
-        driver.agent = agent = host.make_agent()
-        driver.accepts = bool(getattr(agent, "accepted_by_host", False))
-        driver.call = AgentCall(agent.start(execution), f"start {execution.execution_id}")
+        driver.call = AgentCall(_boot(driver), f"start {execution.execution_id}")
         await driver.call.within(
             host.start_timeout,
             f"The agent did not start within {host.start_timeout:g} seconds (COORDINATOR_START_TIMEOUT).",
@@ -37,7 +36,7 @@ async def launch(driver: Driver) -> bool:
     except Exception as error:
         if driver.dropped:
             raise
-        await _retire(driver, "" if driver.interrupted else f"{type(error).__name__}: {error}")
+        await _retire(driver, "" if driver.interrupted else told(error))
         logger.warning(
             "execution %s of session %s did not start", execution.execution_id, driver.session_id, exc_info=error
         )
@@ -47,6 +46,12 @@ async def launch(driver: Driver) -> bool:
     if not await driver.ask("boot", lambda: executions.boot(driver.session_id, execution.execution_id, resume_token)):
         driver.drop("it is no longer the session's execution")
     return True
+
+
+async def _boot(driver: Driver) -> None:
+    driver.agent = agent = driver.host.make_agent()
+    driver.accepts = bool(getattr(agent, "accepted_by_host", False))
+    await agent.start(driver.execution)
 
 
 async def give_up(driver: Driver, reason: str) -> bool:

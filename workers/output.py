@@ -54,7 +54,7 @@ class Output:
         """Take text; wait only while a full batch is being written. Raises Superseded."""
         self.check()
         self._parts.append(text)
-        self._size += len(text) if text.isascii() else len(text.encode())
+        self._size += len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
         if self._size >= LIMIT:
             await self.flush()
         elif self._timer is None and self._flight is None:

@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator.domain.errors import QuestionClosed, Superseded
+from coordinator.domain.texts import told
 from coordinator.services.reentry import enter, leave
 from workers.agentcall import AgentCall, AgentStopped
 from workers.agents.protocol import AGENT_REASONS, DispatchFailed, Prompt, TurnEnd
@@ -93,7 +94,7 @@ def _failed(driver: Driver, turn: LiveTurn, error: Exception) -> Ending:
         return Ending("error", "The agent cancelled its own task.")
     logger.warning("the agent of session %s failed", driver.session_id, exc_info=error)
     undelivered = isinstance(error, DispatchFailed) and not turn.output.number
-    return Ending("error", f"{type(error).__name__}: {error}", undelivered=undelivered)
+    return Ending("error", told(error), undelivered=undelivered)
 
 
 def _refused(driver: Driver, what: str) -> Ending:

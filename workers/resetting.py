@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from coordinator.domain.ids import new_id
+from coordinator.domain.texts import told
 from coordinator.services.reentry import enter, leave
 from workers.agentcall import AgentCall
 
@@ -65,7 +66,7 @@ async def _call(driver: Driver, agent: Agent, reset_id: str) -> str:
     except Exception as error:
         if driver.dropped:
             raise
-        return LEFT if driver.interrupted else f"{type(error).__name__}: {error}"
+        return LEFT if driver.interrupted else told(error)
     finally:
         leave(scope)
     return ""

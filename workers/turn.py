@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from coordinator.services.workflows import Workflows
     from coordinator.session import Session
     from workers.agents.protocol import TurnEnd
+    from workers.asking import Inquiry
 
 
 T = TypeVar("T")
@@ -76,6 +77,7 @@ class LiveTurn:
         "_steps",
         "cancel_cause",
         "cancelled",
+        "inquiry",
         "news",
         "output",
         "ownership",
@@ -94,6 +96,8 @@ class LiveTurn:
         self.news = asyncio.Event()
         """Set when whoever waits for an answer has reason to look again."""
         self.output = Output(self._write, self._lost)
+        self.inquiry: Inquiry | None = None
+        """The turn's newest question."""
 
     @property
     def session(self) -> Session:
@@ -159,6 +163,13 @@ class LiveTurn:
         """Ask a person and wait for the answer; output first. Raises as the protocol says."""
         await self.output.flush(acceptance=True)
         return await ask_person(self._link, self, question, timeout)
+
+    async def leave(self) -> tuple[int, str]:
+        """Leave the turn's question, and give back what nobody has heard; then as `Output.rest`, before `finish`."""
+        if self.inquiry is not None:
+            self.inquiry.leave()
+            await self.inquiry.over.wait()
+        return await self.output.rest()
 
     async def move(self, step: str) -> None:
         """Ask for a move to a workflow step, which is made when the turn is settled. Raises as the protocol says."""

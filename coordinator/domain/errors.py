@@ -168,7 +168,7 @@ class Reentry(UsageError):
 
 
 class AgentInvalid(UsageError):
-    """Raised when the named agent can't be loaded, or doesn't have the methods of one."""
+    """Raised when the named agent can't be loaded, lacks a method of one, or reports what is no text as text."""
 
 
 class SettingsError(UsageError):

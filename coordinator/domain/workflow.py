@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from coordinator.domain.errors import WorkflowInvalid
+from coordinator.domain.texts import told
 
 NEXT: Final = "next"
 STAY: Final = "stay"
@@ -59,8 +60,11 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
         return self.steps[following].name if following < len(self.steps) else ""
 
     def to_json(self) -> str:
-        """What is published of it; values that are the default are left out."""
-        return msgspec.json.encode(self).decode()
+        """What is published of it; defaults are left out. Raises WorkflowInvalid if that can't be."""
+        try:
+            return msgspec.json.encode(self).decode()
+        except (UnicodeEncodeError, TypeError) as error:
+            raise WorkflowInvalid(f"Workflow {self.name!r} can't be published: {told(error)}.") from error
 
     @classmethod
     def from_json(cls, text: str) -> Workflow:

@@ -121,6 +121,7 @@ class Settlements:
                 guard_number=guard_number,
                 error_text=error[:2000],
                 tries=tries,
+                next_entry=new_id("n"),
                 **_identity(event),
             )
         )

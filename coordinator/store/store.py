@@ -8,6 +8,7 @@ import redis.exceptions
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from coordinator.domain.errors import OutcomeUnknown, ScriptContractError
+from coordinator.domain.texts import sendable
 from coordinator.domain.verdicts import Verdict
 from coordinator.store.channel import Commands, channel_of
 from coordinator.store.failures import is_transient, translate, was_sent
@@ -168,6 +169,10 @@ class Store:
     async def _evaluate(self, script: Script, keys: list[str], argv: list[str | int]) -> list[Any]:
         try:
             return await self.commands.execute_command("EVALSHA", script.sha, len(keys), *keys, *argv)
+        except UnicodeEncodeError:
+            # Nothing was sent. Messages were checked before; what is left is what an agent's or a handler's code said,
+            # and a turn that could not end for its error's text would never end.
+            return await self._evaluate(script, keys, [sendable(a) if isinstance(a, str) else a for a in argv])
         except redis.exceptions.NoScriptError:
             return await self.commands.execute_command("EVAL", script.text, len(keys), *keys, *argv)
 

@@ -68,7 +68,7 @@ class Consumer:
     async def _catch_up(self) -> None:
         # A reply may have been lost on its way here; its entries are pending for this consumer all the same.
         for partition in range(len(self._group.streams)):
-            after = "0"
+            after = "-"
             while True:
                 await self._intake.room()
                 page = await self._group.own(partition, after, _PAGE)
@@ -76,7 +76,7 @@ class Consumer:
                     self._intake.add(entry)
                 if len(page) < _PAGE:
                     break
-                after = page[-1].id
+                after = f"({page[-1].id}"
 
     async def _read(self, reader: Reader) -> None:
         while True:

@@ -25,6 +25,7 @@ from coordinator import (
 from coordinator.domain.verdicts import Verdict
 from coordinator.services.reentry import inside
 from tests.client.hand import Hand
+from tests.scripts.scene import unchanged
 from tests.support.faulty import EVERY, FaultyStore
 
 
@@ -295,3 +296,11 @@ async def test_what_can_not_be_followed_any_more_is_unknown_and_named(
     monkeypatch.setattr(hand.kernel.stops, "withdraw", gone)
     with pytest.raises(OutcomeUnknown, match="p-1"):
         await session.prompt("direct", timeout=0.1, message_id="p-1")
+
+
+@pytest.mark.parametrize("timeout", [float("inf"), float("nan"), 1e300, -1.0, 0.0])
+async def test_a_wait_without_a_bound_is_refused(everywhere: Coordinator, session: Session, timeout: float) -> None:
+    """Section 8: each wait has one. Nothing is written."""
+    async with unchanged(everywhere.kernel):
+        with pytest.raises(UsageError, match="no time to wait for an acceptance"):
+            await session.prompt("x", timeout=timeout)

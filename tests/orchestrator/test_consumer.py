@@ -57,12 +57,14 @@ async def test_an_emptied_server_does_not_make_it_spin(coord: Coordinator, repli
     await redis.config_resetstat()
     streams = [coord.kernel.store.keys.events(partition) for partition in range(coord.settings.partitions)]
 
-    async def made() -> bool:
-        return bool(await redis.exists(*streams) == len(streams))
+    async def made_and_looked_through() -> bool:
+        stats = await redis.info("commandstats")
+        looks = stats.get("cmdstat_xpending", {}).get("calls", 0)
+        return looks >= len(streams) and bool(await redis.exists(*streams) == len(streams))
 
-    await eventually(made)
+    await eventually(made_and_looked_through)
     stats = await redis.info("commandstats")
-    assert stats["cmdstat_xreadgroup"]["calls"] < 60
+    assert stats["cmdstat_xpending"]["calls"] + stats.get("cmdstat_xreadgroup", {}).get("calls", 0) < 60
 
 
 async def test_a_restarted_server_is_read_on(settings: Settings, server: EmbeddedServer) -> None:
@@ -127,6 +129,38 @@ async def test_entries_whose_delivery_was_lost_are_read_from_the_pending_list(
         proxy.heal()
         await settled(coord, "s", 2)
         await stop(task)
+
+
+async def test_a_reader_whose_line_breaks_again_and_again_has_not_died_of_what_it_holds(
+    coord: Coordinator, player: Make, replica: Replica
+) -> None:
+    """What it reads again counts as no delivery: those tell whether an entry kills its readers."""
+    await replica()
+    session = player("s")
+    await session.open()
+    claim = await session.begin()
+    # Somebody holds the guard, so that the entry is in hand all the time.
+    number = (await coord.kernel.guards.acquire("s", "person")).number
+    await session.finish(claim)
+    redis = coord.kernel.store.redis
+
+    async def held() -> bool:
+        return len(await pending(coord.kernel, "s")) == 1
+
+    await eventually(held)
+    for _ in range(4):
+        known = {one["id"] for one in await redis.client_list() if one["cmd"] == "xreadgroup"}
+
+        async def reads_anew(known: set[str] = known) -> bool:
+            readers = {one["id"] for one in await redis.client_list() if one["cmd"] == "xreadgroup"}
+            return bool(readers - known)
+
+        for client in known:
+            await redis.client_kill_filter(_id=client)
+        await eventually(reads_anew)
+    assert [one["times_delivered"] for one in await pending(coord.kernel, "s")] == [1]
+    await coord.kernel.guards.release("s", "person", number)
+    await settled(coord, "s", 1)
 
 
 NO_ENTRY = {

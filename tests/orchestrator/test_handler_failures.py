@@ -76,6 +76,63 @@ async def test_a_handler_that_always_fails_is_given_up_and_the_session_goes_on(
     assert await session.outcomes() == ["failed", "stayed"]
 
 
+class Untellable(Exception):
+    """An error whose text fails."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+class Panic(BaseException):
+    """No Exception, as what Rust extensions raise."""
+
+
+@pytest.mark.parametrize("of", ["turn", "event"])
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ValueError("bad \udcff name"), "ValueError: bad \\udcff name"),
+        (Untellable(), "Untellable (its text can't be had)"),
+        (Panic("gone"), "Panic: gone"),
+        (SystemExit(3), "HandlerError: a handler must not end the process."),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+async def test_whatever_a_handler_raises_is_counted_and_given_up(
+    coord: Coordinator, player: Make, replica: Replica, error: BaseException, told: str, of: str
+) -> None:
+    """Also what can't be sent as it is, and what is no Exception: else it would be tried for ever."""
+    orchestrator = Orchestrator(coord)
+    runs = 0
+
+    async def fails(_: object, session: Session) -> None:
+        nonlocal runs
+        if session.id == "s":
+            runs += 1
+            raise error
+
+    if of == "turn":
+        orchestrator.on_turn_complete(fails)
+    else:
+        orchestrator.on_event("agent.boot_ready")(fails)
+    await replica(orchestrator)
+    session, other = player("s"), player("other")
+    for one in (session, other):
+        await one.open()
+        await one.turn()
+    store = coord.kernel.store
+
+    async def given_up() -> bool:
+        return bool(await store.redis.exists(store.keys.session("s")["dead"]))
+
+    await eventually(given_up)
+    ((_, dead),) = await store.redis.xrange(store.keys.session("s")["dead"])
+    assert dead["error"].endswith(f"fails: {told}")
+    assert runs == coord.settings.handler_tries
+    await settled(coord, "s", 1)
+    await settled(coord, "other", 1)
+
+
 @pytest.mark.parametrize("stubborn", [False, True])
 async def test_a_handler_that_takes_too_long_counts_as_failed(
     coord: Coordinator, player: Make, replica: Replica, stubborn: bool

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from coordinator.client import Coordinator
-from coordinator.domain.errors import StoreUnavailable
+from coordinator.domain.errors import StoreUnavailable, WorkflowInvalid
 from coordinator.domain.workflow import Step, Workflow
 from coordinator.orchestrator import Orchestrator
 from coordinator.services.workflows import Workflows
@@ -96,3 +97,10 @@ async def test_a_replica_starts_again_and_settles_on_a_full_server(
         await eventually(entered)
     finally:
         await redis.config_set("maxmemory", 0)
+
+
+@pytest.mark.parametrize("prompt", ["\udcff", object()])
+async def test_what_cant_be_published_is_refused_when_the_replica_is_made(coord: Coordinator, prompt: Any) -> None:
+    """Not tried for ever by one that never reads."""
+    with pytest.raises(WorkflowInvalid, match="Workflow 'flow' can't be published: "):
+        Orchestrator(coord, flow(Step(name="a", prompt=prompt)))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from coordinator.domain.verdicts import Verdict
+from tests.scripts.flow import begun, entered, in_step, unsettled
 from tests.scripts.scene import Scene, heard, unchanged
 
 if TYPE_CHECKING:
@@ -173,3 +174,38 @@ async def test_an_event_of_a_session_that_is_gone_is_given_up_too(kernel: Kernel
     await kernel.settlements.give_up(scene.sid, entry, "agent.lost", "", "boom")
     assert await kernel.store.redis.xlen(scene.keys["dead"]) == 1
     assert not await kernel.store.redis.exists(scene.keys["session"], scene.keys["log"])
+
+
+@pytest.mark.parametrize("deferred", [False, True])
+async def test_a_move_that_came_while_handlers_ran_is_made_when_they_are_given_up(
+    kernel: Kernel, deferred: bool
+) -> None:
+    """Section 7: applied whatever the reason. No later turn may come whose settlement would do it."""
+    scene, entry, event = await unsettled(kernel)
+    guard, _ = await begun(scene)
+    assert await kernel.workflows.move(scene.sid, "review", deferred=deferred) == "pending"
+    first = await kernel.settlements.failed(event, entry, guard, "boom", 1)
+    assert first.verdict is Verdict.DEAD
+    view = await scene.view()
+    assert (view.last_outcome, view.pending_move, view.step, view.entering) == ("failed", "", "review", view.step_entry)
+    assert view.entering
+    async with unchanged(kernel):
+        assert await kernel.settlements.failed(event, entry, guard, "boom", 1) == first
+    assert await entered(scene, "review it")
+    assert await scene.pending() == ["review it"]
+
+
+@pytest.mark.parametrize("why", ["closing", "came back"])
+async def test_a_move_waits_on_where_its_turn_s_settlement_would_not_make_it(kernel: Kernel, why: str) -> None:
+    """A closing session goes nowhere; a message that went back in line is settled again."""
+    scene = await in_step(kernel)
+    ownership = await scene.prompted(accept=False)
+    await kernel.workflows.move(scene.sid, "review", deferred=True)
+    await scene.finished(ownership, "error" if why == "came back" else "completed", undelivered=why == "came back")
+    await scene.delivered()
+    entry, event = (await scene.readies())[-1]
+    guard = (await kernel.guards.acquire(scene.sid, "r")).number
+    if why == "closing":
+        await kernel.sessions.close(scene.sid)
+    assert (await kernel.settlements.failed(event, entry, guard, "boom", 1)).verdict is Verdict.DEAD
+    assert ((await scene.view()).pending_move, (await scene.view()).step) == ("review", "plan")

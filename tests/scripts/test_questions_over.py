@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
@@ -210,6 +210,30 @@ async def test_a_person_s_late_stop_does_not_evaluate_what_waits_for_its_questio
     scene = await with_question(kernel, settle=False)
     await kernel.stops.cancel(scene.sid)
     assert (await settled(scene, "build")).detail == "question"
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("kind", ["user", "parent"])
+async def test_a_turn_that_was_stopped_with_its_question_open_is_not_evaluated_when_that_expires(
+    kernel: Kernel, kind: Literal["user", "parent"], late: bool
+) -> None:
+    """Section 6: never with a pending question of that turn. A stop must not lead on when an hour is over."""
+    scene = await in_step(kernel)
+    await scene.prompted()
+    await ask(scene)
+    owner = await owned(scene)
+    if late:
+        await scene.finished(owner)
+    if kind == "user":
+        await kernel.stops.cancel(scene.sid)
+    else:
+        await kernel.stops.put_first(scene.sid, "from above", kind="parent")
+    if not late:
+        await scene.finished(owner, "cancelled")
+    assert (await settled(scene, "build")).detail == "question"
+    assert await scene.expired("question") == "OK"
+    await over(scene, "timeout")
+    assert (len(await scene.readies()), (await scene.view()).unsettled_turn) == (1, 0)
 
 
 async def test_another_turn_s_question_stops_no_evaluation(kernel: Kernel) -> None:

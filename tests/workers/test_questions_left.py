@@ -12,6 +12,7 @@ from coordinator.services.questions import Questions
 from coordinator.settings import Settings
 from tests.workers.rig import Puppet, Rig, asked, replaced, rig, until
 from workers.agents.protocol import Prompt, Turn, TurnEnd
+from workers.orders import Orders
 
 pytestmark = pytest.mark.parametrize("backend_kind", ["bundled"], indirect=True)
 
@@ -171,3 +172,73 @@ async def test_an_answer_before_the_word_of_a_cancelled_wait_is_the_next_prompt(
         await deployment.send("s", "one")
         assert await deployment.ends("s", 2) == ["cancelled", "completed"]
     assert (placements, [prompt.text for prompt in puppet.prompts]) == (["delivered"], ["one", "blue"])
+
+
+async def test_an_answer_that_nobody_heard_before_the_turn_s_end_is_the_next_prompt(
+    settings: Settings, monkeypatch: Any
+) -> None:
+    """The agent's own time is over and it ends its turn, while the hint of the answer is still on its way."""
+    monkeypatch.setattr(Orders, "answered", lambda _: None)
+    placements: list[str] = []
+    puppet = Puppet()
+
+    async def gives_up(prompt: Prompt, turn: Turn) -> TurnEnd:
+        if prompt.turn > 1:
+            return TurnEnd(prompt.ownership)
+        asking = asyncio.create_task(turn.ask("which colour?"))
+        question_id = await asked(deployment)
+        placements.append((await deployment.coord.session("s").answer(question_id, "blue")).placement)
+        asking.cancel()
+        return TurnEnd(prompt.ownership)
+
+    puppet.on_prompt = gives_up
+    async with rig(replaced(settings, heartbeat=1.0, lease=5.0, self_stop=20.0), puppet) as deployment:
+        await deployment.send("s", "one")
+        assert await deployment.ends("s", 2) == ["completed", "completed"]
+    assert (placements, [prompt.text for prompt in puppet.prompts]) == (["delivered"], ["one", "blue"])
+
+
+async def test_the_end_of_a_turn_leaves_a_question_that_is_still_waited_for(settings: Settings) -> None:
+    """A task that the agent has forgotten is told so; its question stays open."""
+    forgotten: list[asyncio.Task[str]] = []
+
+    async def forgets(prompt: Prompt, turn: Turn) -> None:
+        forgotten.append(asyncio.create_task(turn.ask("which colour?")))
+        await asked(deployment)
+
+    async with rig(settings, forgets) as deployment:
+        await deployment.send("s", "one")
+        assert await deployment.ends("s") == ["completed"]
+        with pytest.raises(TimeoutError, match="will be the next prompt"):
+            await forgotten[0]
+        seen = await deployment.coord.session("s").snapshot()
+        assert (seen.question != "", seen.question_turn, seen.open_turn) == (True, 1, 0)
+
+
+async def test_a_turn_asks_one_thing_at_a_time(settings: Settings) -> None:
+    """A second question while the first one's answer is on its way would take that answer's place."""
+    said: list[str] = []
+
+    async def agent(prompt: Prompt, turn: Turn) -> None:
+        first = asyncio.create_task(turn.ask("which colour?"))
+        question_id = await asked(deployment)
+        # Answered, and not yet heard: the answer's hint comes while this task runs on.
+        await deployment.coord.session("s").answer(question_id, "blue")
+        if not first.done():
+            with pytest.raises(SessionBusy):
+                await turn.ask("which shape?")
+        said.append(await first)
+        second = asyncio.create_task(turn.ask("which shape?"))
+        await until(lambda: open_question(deployment))
+        await deployment.coord.session("s").answer((await deployment.coord.session("s").snapshot()).question, "round")
+        said.append(await second)
+
+    async with rig(settings, agent) as deployment:
+        await deployment.send("s", "one")
+        assert await deployment.ends("s") == ["completed"]
+    assert said == ["blue", "round"]
+
+
+async def open_question(deployment: Rig) -> bool:
+    """Whether session s asks something."""
+    return bool((await deployment.coord.session("s").snapshot()).question)

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias, cast
 
 from coordinator.domain.errors import AgentInvalid
+from coordinator.domain.texts import told
 from workers.agents.protocol import Agent, Execution, Prompt, Turn, TurnEnd
 
 AgentFunction: TypeAlias = Callable[[Prompt, Turn], Awaitable[TurnEnd | None]]
@@ -61,7 +62,7 @@ def load_agent(name: str) -> AgentFactory:
     try:
         found: Any = importlib.import_module(module_name)
     except Exception as error:
-        raise AgentInvalid(f"The agent's module {module_name} can't be imported: {_told(error)}.") from error
+        raise AgentInvalid(f"The agent's module {module_name} can't be imported: {told(error)}.") from error
     for part in path.split("."):
         if not hasattr(found, part):
             raise AgentInvalid(f"The module {module_name} has no {path}; check the name after the colon.")
@@ -122,7 +123,3 @@ def _check_parameters(function: Callable[..., Any], count: int, name: str) -> No
 
 def _kind(agent: object) -> str:
     return f"the class {agent.__name__}" if inspect.isclass(agent) else f"of type {type(agent).__name__}"
-
-
-def _told(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

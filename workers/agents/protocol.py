@@ -8,8 +8,9 @@ from typing import Final, NoReturn, Protocol, runtime_checkable
 
 import msgspec
 
-from coordinator.domain.errors import NotAvailable
+from coordinator.domain.errors import AgentInvalid, NotAvailable
 from coordinator.domain.records import Message, Ownership
+from coordinator.domain.texts import sendable
 from coordinator.session import Session
 from coordinator.store.store import Store
 
@@ -50,24 +51,54 @@ class TurnEnd(msgspec.Struct, frozen=True):
     resume_token: str = ""
     """What a later execution resumes from; empty leaves the stored one."""
 
+    def __post_init__(self) -> None:
+        """Raise AgentInvalid where something else than text was given."""
+        _check_text("TurnEnd.reason", self.reason)
+        _check_text("TurnEnd.error", self.error)
+        _check_token("TurnEnd.resume_token", self.resume_token)
+
 
 class Execution:
     """One live agent runtime that serves one session on one worker. Its id is never used again."""
 
-    __slots__ = ("execution_id", "resume_token", "session_id", "store", "worker_id")
+    __slots__ = ("_resume_token", "execution_id", "session_id", "store", "worker_id")
 
     def __init__(self, session_id: str, execution_id: str, worker_id: str, resume_token: str, store: Store) -> None:
         self.session_id = session_id
         self.execution_id = execution_id
         self.worker_id = worker_id
-        self.resume_token = resume_token
-        """What to resume from, or empty; `start` and `reset` may set it, and it is stored when they have returned."""
+        self._resume_token = resume_token
         self.store = store
         """The worker's own store, for agents that ship with the product; others use `turn.session`."""
+
+    @property
+    def resume_token(self) -> str:
+        """What to resume from, or empty; `start` and `reset` may set it, and it is stored when they have returned.
+
+        Setting it raises AgentInvalid for what is no text, or none that UTF-8 can carry.
+        """
+        return self._resume_token
+
+    @resume_token.setter
+    def resume_token(self, token: str) -> None:
+        self._resume_token = _check_token("Execution.resume_token", token)
 
     def turn(self) -> NoReturn:
         """Begin a turn that no message asked for. Raises NotAvailable: this version has no such turns."""
         raise NotAvailable("An agent can't start a turn by itself in this version; send its session a message instead.")
+
+
+def _check_text(what: str, value: object) -> str:
+    if isinstance(value, str):
+        return value
+    raise AgentInvalid(f"{what} is text, empty for none, and not {type(value).__name__}.")
+
+
+def _check_token(what: str, value: object) -> str:
+    token = _check_text(what, value)
+    if sendable(token) == token:
+        return token
+    raise AgentInvalid(f"{what} has characters that UTF-8 can't carry, so it could not be given back as it is.")
 
 
 class Turn(Protocol):
@@ -128,7 +159,8 @@ class Turn(Protocol):
         error through ends as cancelled. Raises Superseded once the prompt belongs to another, SessionBusy while another
         question of the turn is open, MessageInvalid and MessageTooLarge.
 
-        A wait that is cancelled leaves the question open, too. An answer that comes in that moment is used up.
+        A wait that is cancelled, and the end of the turn, leave the question open, too. An answer that comes in that
+        moment, and is not heard here, is the next prompt.
         """
 
     async def move(self, step: str) -> None:
