@@ -75,11 +75,11 @@ class Questions(Turns):
         return "latched" if self.phase == "maintenance" or self.operation else "queued"
 
     def question_timeout(self) -> None:
-        """A silent stop of the turn that asked, or its evaluation after all if no turn has opened since."""
+        """A silent stop of the turn that asked; its evaluation after all if no stop has met it, and no later turn."""
         question_id, turn = self.question, self.question_turn
         self.expire_question("timeout")
         if self.prompt:
             if self.prompt.turn == turn and not self.operation:
                 self.stop(question_id, "silent")
-        elif self.last_turn == turn and not self.unsettled and self.outcome == "question":
+        elif self.last_turn == turn and not self.unsettled and self.outcome == "question" and not self.stopper:
             self.unsettled = turn

@@ -151,6 +151,9 @@ class Steps(Activities):
             outcome = "none" if self.stopper else "stayed"
             if step_to and seen and seen[2] == self.entry and self.in_step:
                 outcome = "advanced"
+        if outcome == "question":
+            # What the expiry of the question reads again.
+            self.last_kind = self.stopper
         self.settle(outcome)
         if outcome == "advanced":
             self.begin_entry(step_to)
