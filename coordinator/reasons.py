@@ -29,7 +29,7 @@ def reasons(scene: Scene) -> Iterator[str]:
     elif seen.lifecycle != "closed" and not seen.entering:
         yield _idle(scene)
     if seen.last_outcome == "failed":
-        yield f"The handlers of turn {seen.last_turn} have failed for good: its end has moved nothing."
+        yield f"The handlers of turn {seen.last_turn} have failed for good: its end counts as no completion."
     yield from _besides(scene)
 
 

@@ -33,6 +33,9 @@ class Intake(Protocol):
     def add(self, entry: Entry) -> None:
         """Take one entry in hand, unless it is there already."""
 
+    def holds(self, partition: int, entry_id: str) -> bool:
+        """Whether that entry is in hand."""
+
     async def room(self) -> None:
         """Wait until there is room for more."""
 
@@ -68,15 +71,16 @@ class Consumer:
     async def _catch_up(self) -> None:
         # A reply may have been lost on its way here; its entries are pending for this consumer all the same.
         for partition in range(len(self._group.streams)):
-            after = "-"
+            after = ""
             while True:
                 await self._intake.room()
-                page = await self._group.own(partition, after, _PAGE)
-                for entry in page:
+                page = await self._group.pending(partition, _PAGE, after)
+                lost = {one: times for one, times in page.items() if not self._intake.holds(partition, one)}
+                for entry in await self._group.again(partition, lost):
                     self._intake.add(entry)
                 if len(page) < _PAGE:
                     break
-                after = f"({page[-1].id}"
+                after = list(page)[-1]
 
     async def _read(self, reader: Reader) -> None:
         while True:

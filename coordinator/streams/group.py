@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -61,18 +61,16 @@ class Group:
             for entry_id, fields in entries
         ]
 
-    async def own(self, partition: int, after: str, count: int) -> list[Entry]:
-        """Give what was delivered to this consumer after id `after` and is not acknowledged, the oldest first.
+    async def again(self, partition: int, deliveries: Mapping[str, int]) -> list[Entry]:
+        """Give entries that were delivered before, as `pending` names them.
 
         Unlike XREADGROUP it counts no delivery: a reader that lives through bad connections has not died of an entry.
         """
         stream = self.streams[partition]
-        rows = await self._run("XPENDING", stream, GROUP, after, "+", count, self.consumer, parse_detail=True)
-        ids = [row["message_id"] for row in rows]
-        found = await asyncio.gather(*[self._run("XRANGE", stream, entry_id, entry_id) for entry_id in ids])
+        found = await asyncio.gather(*[self._run("XRANGE", stream, entry_id, entry_id) for entry_id in deliveries])
         return [
-            Entry(partition, row["message_id"], entries[0][1] if entries else {}, int(row["times_delivered"]))
-            for row, entries in zip(rows, found, strict=True)
+            Entry(partition, entry_id, entries[0][1] if entries else {}, times)
+            for (entry_id, times), entries in zip(deliveries.items(), found, strict=True)
         ]
 
     async def acknowledge(self, entry: Entry) -> None:
@@ -106,9 +104,6 @@ class Group:
         rows = await self._run("XPENDING", stream, GROUP, first, last, count, self.consumer, parse_detail=True)
         return {row["message_id"]: int(row["times_delivered"]) for row in rows}
 
-    async def pending(self, partition: int, count: int) -> list[str]:
-        """Give the ids of up to `count` entries pending for this consumer."""
-        rows = await self._run(
-            "XPENDING", self.streams[partition], GROUP, "-", "+", count, self.consumer, parse_detail=True
-        )
-        return [row["message_id"] for row in rows]
+    async def pending(self, partition: int, count: int, after: str = "") -> dict[str, int]:
+        """Give the ids of up to `count` entries pending for this consumer, and how often each was delivered."""
+        return await self._deliveries(self.streams[partition], f"({after}" if after else "-", "+", count)

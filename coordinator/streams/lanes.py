@@ -62,6 +62,10 @@ class Lanes:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def holds(self, partition: int, entry_id: str) -> bool:
+        """Whether that entry is in hand."""
+        return (partition, entry_id) in self._since
+
     @property
     def has_room(self) -> bool:
         """Whether more can be taken now."""

@@ -91,7 +91,7 @@ class Takeover:
         """Let others have at once whatever is still pending here."""
         for partition in range(len(self._group.streams)):
             ids = await self._group.pending(partition, _COUNT * 10)
-            await self._group.hold(partition, ids, idle_ms=round(self._idle * 1000))
+            await self._group.hold(partition, list(ids), idle_ms=round(self._idle * 1000))
 
     async def _take(self, partition: int) -> None:
         cursor = "0-0"

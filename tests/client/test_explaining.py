@@ -230,7 +230,7 @@ async def test_handlers_that_failed_for_good_are_told_until_the_next_turn_has_en
         failed = await coord.kernel.settlements.failed(ready, event_id, guard.number, "handler: boom", 1)
     assert failed.verdict is Verdict.DEAD
     seen = await told(coord)
-    assert "The handlers of turn 1 have failed for good: its end has moved nothing." in seen.why
+    assert "The handlers of turn 1 have failed for good: its end counts as no completion." in seen.why
     assert any("dead letters" in one and one.endswith("`coordinator move s check`.") for one in seen.advice)
     assert (await session.snapshot()).last_outcome == "failed"
     await session.send("again")
