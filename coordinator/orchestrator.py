@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final, TypeVar
 
 from coordinator.client import Coordinator
+from coordinator.domain import workflow_rules
 from coordinator.domain.errors import StoreError, UsageError
 from coordinator.domain.workflow import Workflow, Workflows
 from coordinator.handlers import EventHandler, Handlers, TurnHandler
@@ -43,7 +44,7 @@ class Orchestrator:
     `consumer` is its name in the consumer group, `host:pid:random`, made anew for each. `workflow`, one or a whole
     file of them, is published when it starts to run. From then on all replicas use that definition, those without a
     file as well, until one that starts later publishes another under the same name. Raises WorkflowInvalid for one
-    made in Python that can't be published.
+    made in Python that a file could not hold.
     """
 
     def __init__(self, coord: Coordinator, workflow: Workflow | Workflows | None = None) -> None:
@@ -54,7 +55,7 @@ class Orchestrator:
         self._handlers = Handlers(self._settings.handler_timeout)
         self._workflows = _listed(workflow)
         for one in self._workflows:
-            one.to_json()
+            workflow_rules.check(one)
         self._running = False
 
     def on_turn_complete(self, handler: _Turn) -> _Turn:

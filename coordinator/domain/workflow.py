@@ -38,7 +38,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Workflow(msgspec.Struct, frozen=True, kw_only=True):
-    """Steps in their order. What is read from a file was checked; one made in Python is taken as it is."""
+    """Steps in their order. One made in Python is checked, as a file is, by the Orchestrator that is given it."""
 
     name: str
     start: str

@@ -107,7 +107,7 @@ class _Reader:
         return [workflow for name, table in tables.items() for workflow in self._workflow(name, table)]
 
     def _workflow(self, name: str, table: Any) -> Iterator[Workflow]:
-        place, label = ("workflow", name), f"workflow {name!r}: "
+        place, label = ("workflow", name), workflow_rules.label(name)
         try:
             check_id("workflow", name)
         except InvalidId as error:
@@ -126,13 +126,14 @@ class _Reader:
         if not steps:
             return
         for problem in workflow_rules.problems(steps, start):
-            where = place if problem.at is None else (*place, "step", problem.at)
-            said = label if problem.at is None else _label(name, problem.at, steps[problem.at].step.name)
+            at = problem.at
+            where = place if at is None else (*place, "step", at)
+            said = label if at is None else workflow_rules.label(name, at, steps[at].step.name)
             self._complain((*where, problem.key) if problem.key else where, said, problem.sentence)
         yield Workflow(name=name, start=start or "", steps=tuple(draft.step for draft in steps))
 
     def _steps(self, workflow: str, found: Any) -> list[Draft]:
-        place, label = ("workflow", workflow), f"workflow {workflow!r}: "
+        place, label = ("workflow", workflow), workflow_rules.label(workflow)
         begin = f"begin each step with [[workflow.{workflow}.step]]"
         if found is None:
             return []
@@ -147,10 +148,10 @@ class _Reader:
         place: Place = ("workflow", workflow, "step", at)
         before = len(self.problems)
         if not isinstance(table, dict):
-            self._complain(place, _label(workflow, at, ""), f"it is {_kind(table)}, and has to be a table.")
+            self._complain(place, workflow_rules.label(workflow, at), f"it is {_kind(table)}, and has to be a table.")
             return Draft(step=Step(name=""), is_sound=False, knows_target=False)
         name = table.get("name")
-        label = _label(workflow, at, name)
+        label = workflow_rules.label(workflow, at, name)
         meant = self._unknown(place, label, table, _TYPES)
         good: dict[str, Any] = {"name": ""}
         for key, kind in _TYPES.items():
@@ -184,11 +185,6 @@ class _Reader:
         while place and place not in self._lines:
             place = place[:-1]
         self.problems.append((self._lines.get(place, 1), label + sentence))
-
-
-def _label(workflow: str, at: int, name: Any) -> str:
-    shown = repr(name) if name and isinstance(name, str) else str(at + 1)
-    return f"step {shown} of workflow {workflow!r}: "
 
 
 def _listed(names: Collection[str]) -> str:

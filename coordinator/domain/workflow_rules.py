@@ -18,9 +18,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from coordinator.domain.errors import InvalidId
+from coordinator.domain.errors import InvalidId, WorkflowInvalid
 from coordinator.domain.ids import check_id
-from coordinator.domain.workflow import NEXT, STAY, Step
+from coordinator.domain.workflow import NEXT, STAY, Step, Workflow
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +64,44 @@ def problems(drafts: Sequence[Draft], start: str | None) -> Iterator[Problem]:
     for loop in _loops(drafts, targets):
         if loop[0] in reached and (sentence := _about(loop, drafts)):
             yield Problem(max(loop), "on_turn_complete", sentence)
+
+
+def check(workflow: Workflow) -> None:
+    """Hold a workflow that was made in Python to what a file is held to.
+
+    Raises WorkflowInvalid, with a sentence for each thing that is wrong, or that it can't be published.
+    """
+    try:
+        msgspec.json.decode(workflow.to_json(), type=Workflow)
+    except msgspec.ValidationError as error:
+        raise WorkflowInvalid(f"Workflow {workflow.name!r} can't be published: {error}.") from error
+    found = list(_wrong(workflow))
+    if found:
+        raise WorkflowInvalid("\n".join(found))
+
+
+def label(workflow: str, at: int | None = None, name: object = "") -> str:
+    """Begin a sentence about a workflow, or about its step at that place, by the name that it has, if it has one."""
+    if at is None:
+        return f"workflow {workflow!r}: "
+    shown = repr(name) if name and isinstance(name, str) else str(at + 1)
+    return f"step {shown} of workflow {workflow!r}: "
+
+
+def _wrong(workflow: Workflow) -> Iterator[str]:
+    try:
+        check_id("workflow", workflow.name)
+    except InvalidId as error:
+        yield str(error)
+    if not workflow.steps:
+        yield f"{label(workflow.name)}it has no steps."
+        return
+    for at, step in enumerate(workflow.steps):
+        if not step.name:
+            yield f"{label(workflow.name, at)}it has no name."
+    for problem in problems([Draft(step=step) for step in workflow.steps], workflow.start):
+        name = "" if problem.at is None else workflow.steps[problem.at].name
+        yield label(workflow.name, problem.at, name) + problem.sentence
 
 
 class _Names:

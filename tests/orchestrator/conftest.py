@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
 from coordinator.client import Coordinator
@@ -102,8 +103,9 @@ async def settled(coord: Coordinator, session_id: str, turn: int, timeout: float
 
 
 def flow(*steps: Step, name: str = "flow") -> Workflow:
-    """A workflow that starts at the first of these steps."""
-    return Workflow(name=name, start=steps[0].name, steps=steps)
+    """A workflow that starts at the first of these steps, to all of which moves may lead."""
+    movable = (msgspec.structs.replace(step, by_move=True) for step in steps)
+    return Workflow(name=name, start=steps[0].name, steps=tuple(movable))
 
 
 async def at(coord: Coordinator, session_id: str, step: str, timeout: float = 15) -> Snapshot:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+import coordinator
 from coordinator.client import Coordinator
 from coordinator.domain.errors import StoreUnavailable, WorkflowInvalid
 from coordinator.domain.workflow import Step, Workflow
@@ -104,3 +106,33 @@ async def test_what_cant_be_published_is_refused_when_the_replica_is_made(coord:
     """Not tried for ever by one that never reads."""
     with pytest.raises(WorkflowInvalid, match="Workflow 'flow' can't be published: "):
         Orchestrator(coord, flow(Step(name="a", prompt=prompt)))
+
+
+BAD = [
+    ((), "workflow 'flow': it has no steps."),
+    ((Step(name=""),), "step 1 of workflow 'flow': it has no name."),
+    ((Step(name="a", on_turn_complete="b"),), "on_turn_complete names 'b', which is no step"),
+    ((Step(name="a"), Step(name="b")), "step 'b' of workflow 'flow': nothing leads to it from 'a'"),
+    ((Step(name="a", on_turn_complete="a"),), "closes the loop a, a, in which no step starts an agent turn"),
+    ((Step(name="a", auto_start=True),), "auto_start has no prompt to send"),
+    ((Step(name="a"), Step(name="a")), "an earlier step has this name"),
+    ((Step(name="a", auto_start=cast("bool", "yes")),), "Expected `bool`, got `str`"),
+]
+
+
+@pytest.mark.parametrize(("steps", "sentence"), BAD)
+async def test_a_workflow_made_in_python_is_held_to_what_a_file_is(
+    coord: Coordinator, steps: tuple[Step, ...], sentence: str
+) -> None:
+    made = Workflow(name="flow", start="a", steps=steps)
+    for given in (made, coordinator.Workflows([made])):
+        with pytest.raises(WorkflowInvalid, match=re.escape(sentence)):
+            Orchestrator(coord, given)
+    assert await coord.kernel.workflows.names() == []
+
+
+async def test_all_that_is_wrong_with_it_is_told_at_once(coord: Coordinator) -> None:
+    made = Workflow(name="my flow", start="z", steps=(Step(name="a", on_turn_complete="b"), Step(name="stay")))
+    with pytest.raises(WorkflowInvalid) as refused:
+        Orchestrator(coord, made)
+    assert len(str(refused.value).splitlines()) == 4
