@@ -66,6 +66,8 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     dead: int
     """Entries that were given up, in `dead_streams`."""
     dead_streams: tuple[str, ...]
+    unswept_ms: int | None
+    """Since the last sweep of all partitions: a few seconds while any orchestrator lives. None: there was none."""
     counters: dict[str, int]
 
 
@@ -87,8 +89,7 @@ async def sessions(store: Store, *, limit: int = 1000) -> list[SessionRow]:
 async def workers(store: Store) -> list[WorkerRow]:
     """List the registered workers by id."""
     found = _scored(await read(store, "ZRANGE", store.keys.workers, 0, -1, "WITHSCORES"))
-    seconds, micros = await read(store, "TIME")
-    now = int(seconds) * 1000 + int(micros) // 1000
+    now = await _now(store)
     hashes = await read_many(store, [("HGETALL", store.keys.worker(worker_id)) for worker_id, _ in found])
     rows = zip(found, hashes, strict=True)
     return [_worker_row(worker_id, round(at) - now, fields) for (worker_id, at), fields in rows]
@@ -96,8 +97,7 @@ async def workers(store: Store) -> list[WorkerRow]:
 
 async def overdue(store: Store) -> list[str]:
     """Sessions with deadlines that a sweep should have met long ago, each as `session (kind)`."""
-    seconds, micros = await read(store, "TIME")
-    late = int(seconds) * 1000 + int(micros) // 1000 - OVERDUE_MS
+    late = await _now(store) - OVERDUE_MS
     keys = [store.keys.partition(partition)["deadlines"] for partition in range(store.settings.partitions)]
     found = await read_many(store, [("ZRANGE", key, "-inf", late, "BYSCORE") for key in keys])
     members = [member.partition(":") for one in found for member in _sound(one)]
@@ -121,8 +121,9 @@ async def stats(store: Store) -> Stats:
     counters: dict[str, int] = {}
     for fields in answers[0::6]:
         for name, text in _counts(fields):
-            if name != "swept_ms":  # a time, of no use as a sum
-                counters[name] = counters.get(name, 0) + int(text)
+            counters[name] = counters.get(name, 0) + int(text)
+    swept = [int(_sound(fields).get("swept_ms", 0)) for fields in answers[0::6]]
+    now = await _now(store)
     working = await workers(store)
     listed = await sessions(store, limit=max(1, sum(answers[1::6])))
     groups = [group for found in answers[5::6] if isinstance(found, list) for group in found]
@@ -139,8 +140,14 @@ async def stats(store: Store) -> Stats:
         dead_streams=tuple(
             store.keys.partition(partition)["dead"] for partition, length in enumerate(answers[4::6]) if length
         ),
+        unswept_ms=max(0, now - min(swept)) if all(swept) else None,
         counters=dict(sorted(counters.items())),
     )
+
+
+async def _now(store: Store) -> int:
+    seconds, micros = await read(store, "TIME")
+    return int(seconds) * 1000 + int(micros) // 1000
 
 
 async def _session_rows(store: Store, ids: list[str]) -> list[SessionRow]:

@@ -9,6 +9,7 @@ import msgspec
 
 from coordinator import overview
 from coordinator.cli.connecting import settings_of
+from coordinator.cli.inspection import last_sweep
 from coordinator.services.deadlines import KINDS, OVERDUE_MS
 from coordinator.store import connections
 from coordinator.store.checks import Check, run_checks
@@ -54,8 +55,10 @@ async def _examine(store: Store) -> list[Check]:
     stats = await overview.stats(store)
     rows = await overview.sessions(store)
     running = [row.session_id for row in rows if row.status == "running"]
+    unended = [row.session_id for row in rows if row.status == "running" or row.unsettled_turn or row.entering]
     return [
         _workers(stats, running),
+        _orchestrators(stats, unended, store.settings.sweep),
         *await _streams(store),
         await _overdue(store),
         await _stuck(store, rows),
@@ -68,6 +71,13 @@ def _workers(stats: overview.Stats, running: list[str]) -> Check:
     found = f"{stats.workers} at work, hosting {stats.hosted} of {stats.capacity}; {len(running)} sessions running"
     advice = "Sessions wait and no worker lives: start one with `coordinator worker --agent module:name`."
     return Check("workers", bool(stats.workers) or not running, "warn", found, advice)
+
+
+def _orchestrators(stats: overview.Stats, unended: list[str], sweep: float) -> Check:
+    alive = stats.unswept_ms is not None and stats.unswept_ms < OVERDUE_MS + sweep * 1000
+    found = f"{last_sweep(stats)}; {len(unended)} sessions run, are to be settled, or enter a step"
+    advice = "Nothing is settled while no orchestrator lives: start one with `coordinator orchestrator`."
+    return Check("orchestrators", alive or not unended, "warn", found, advice)
 
 
 async def _streams(store: Store) -> list[Check]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from coordinator.cli.connecting import connected
 from coordinator.cli.output import builtins, harmless
+from coordinator.scene import span
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from coordinator.cli.output import Output
     from coordinator.domain.records import LogEntry
-    from coordinator.overview import SessionRow
+    from coordinator.overview import SessionRow, Stats
     from coordinator.session import Session
 
 _WIDE = 60
@@ -143,6 +144,13 @@ def status_of(row: SessionRow) -> str:
     if row.phase != "idle":
         return row.phase
     return "entering" if row.entering else "asking" if row.question else row.phase
+
+
+def last_sweep(stats: Stats) -> str:
+    """Say when an orchestrator was last heard of."""
+    if stats.unswept_ms is None:
+        return "no orchestrator has swept yet"
+    return f"an orchestrator swept {span(stats.unswept_ms)} ago"
 
 
 def objects(rows: Iterable[object], out: Output) -> None:

@@ -12,7 +12,7 @@ import msgspec
 
 from coordinator import overview
 from coordinator.cli.connecting import connected
-from coordinator.cli.inspection import status_of
+from coordinator.cli.inspection import last_sweep, status_of
 from coordinator.cli.output import harmless
 from coordinator.overview import SessionRow, Stats, WorkerRow
 
@@ -108,6 +108,7 @@ def _picture(frame: Frame) -> Any:
         f"turns     {stats.counters.get('turns', 0)}" + (f" ({', '.join(rates)})" if rates else ""),
         f"events    {stats.events_pending} pending, {stats.counters.get('stale', 0)} stale, {stats.dead} given up",
         f"workers   {stats.workers} alive, {stats.hosted} of {stats.capacity} places taken",
+        f"replicas  {last_sweep(stats)}",
         f"stuck     {', '.join(frame.overdue[:_MOST]) or 'none'}",
     ]
     busy = [

@@ -104,6 +104,7 @@ async def test_inspection_shows_what_happened(deployment: None, run: Run) -> Non
     assert worker["lease_ms"] > 0
     stats = (await _run(run, "stats", "--json")).object
     assert (stats["sessions"], stats["workers"], stats["counters"]["turns"]) == (1, 1, 1)
+    assert 0 <= stats["unswept_ms"] < 30_000
     for command in ("ls", "workers", "stats"):
         assert (await _run(run, command)).code == 0
     doctor = await _run(run, "doctor", "--json")
@@ -129,6 +130,7 @@ async def test_top_looks_again_and_again_at_everything(
     told = (await _run(run, "top", "-n", "1")).out
     assert "sessions  2: 1 idle, 1 running" in told
     assert "workers   1 alive, " in told
+    assert "replicas  an orchestrator swept " in told
     watcher = await spawn("top", "--json", env={"COORDINATOR_REDIS_URL": server.url}, ready="by_status")
     watcher.signal(signal.SIGINT)
     assert await watcher.ended(10) == 130

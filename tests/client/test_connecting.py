@@ -79,6 +79,21 @@ async def test_lists_and_counts(coord: Coordinator, hand: Hand) -> None:
     stats = await coord.stats()
     assert (stats.sessions, stats.running, stats.workers) == (3, 1, 0)
     assert stats.counters["turns"] == stats.counters["settled"] == 1
+    assert stats.unswept_ms is None
+
+
+async def test_that_somebody_sweeps_is_seen_when_all_partitions_were_swept(coord: Coordinator) -> None:
+    kernel, last = coord.kernel, coord.kernel.store.keys.partitions - 1
+    for partition in range(last):
+        await kernel.deadlines.sweep(partition)
+    assert (await coord.stats()).unswept_ms is None
+    await kernel.deadlines.sweep(last)
+    counters = kernel.store.keys.partition(0)["counters"]
+    await kernel.store.redis.hincrby(counters, "swept_ms", -7_200_000)  # type: ignore[misc]
+    unswept = (await coord.stats()).unswept_ms
+    assert unswept is not None
+    assert unswept >= 7_200_000
+    assert not any(name.endswith("_ms") for name in (await coord.stats()).counters)
 
 
 def test_every_public_name_is_there_and_the_list_is_sorted_and_complete() -> None:
