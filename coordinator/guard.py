@@ -192,7 +192,7 @@ class Guard:
                     self._valid_until = asked + self._settings.guard_ttl
                     return
                 if state.verdict is Verdict.NO_SESSION:
-                    raise SessionUnknown(f"there is no session {self.session_id}; open it first")
+                    raise SessionUnknown.named(self.session_id)
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise GuardBusy(self._busy_sentence(state.owner, state.ms_left), state.owner, state.ms_left)

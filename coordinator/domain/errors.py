@@ -114,6 +114,11 @@ class UsageError(CoordinatorError):
 class SessionUnknown(UsageError):
     """Raised when no session of that id was opened, or its retention has passed."""
 
+    @classmethod
+    def named(cls, session_id: str) -> SessionUnknown:
+        """Make the usual one."""
+        return cls(f"There is no session {session_id!r}; `open` makes one, and `coordinator ls` lists those there are.")
+
 
 class SessionClosed(UsageError):
     """Raised when the session is closing or closed, and the call would begin something."""

@@ -33,7 +33,7 @@ def refusal(reply: Reply, session_id: str, *, message_id: str = "") -> Coordinat
     details = reply.details
     match reply.word:
         case Verdict.NO_SESSION:
-            return SessionUnknown(f"There is no session {session_id!r}; open it first.")
+            return SessionUnknown.named(session_id)
         case Verdict.CLOSED:
             return SessionClosed(f"Session {session_id!r} is closed; use another session id.")
         case Verdict.BUSY:

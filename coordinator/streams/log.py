@@ -31,7 +31,7 @@ async def follow(
         raise InvalidId(f"{after!r:.40} is no id of a log entry: use 0, or one that follow gave, like 1700000000000-0")
     reader = LogReader(store, session_id, after)
     if not await reader.exists():
-        raise SessionUnknown(f"there is no session {session_id}; open it first")
+        raise SessionUnknown.named(session_id)
     with hints.waiter(session_id) as waiter:
         while True:
             try:
