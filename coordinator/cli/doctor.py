@@ -75,7 +75,7 @@ def _workers(stats: overview.Stats, running: list[str]) -> Check:
 
 def _orchestrators(stats: overview.Stats, unended: list[str], sweep: float) -> Check:
     alive = stats.unswept_ms is not None and stats.unswept_ms < OVERDUE_MS + sweep * 1000
-    found = f"{last_sweep(stats)}; {len(unended)} sessions run, are to be settled, or enter a step"
+    found = f"{last_sweep(stats)}; {len(unended)} sessions under way"
     advice = "Nothing is settled while no orchestrator lives: start one with `coordinator orchestrator`."
     return Check("orchestrators", alive or not unended, "warn", found, advice)
 

@@ -111,7 +111,7 @@ def test_doctor_finds_what_nothing_will_end(run: Run, server: EmbeddedServer) ->
     record.close()
     found = {one["name"]: one for one in run("doctor", "--json").objects}
     assert found["sessions"]["found"] == "3 are busy without a deadline: asking, entering, resetting"
-    assert found["orchestrators"]["found"].startswith("no orchestrator has swept yet; 1 sessions run, ")
+    assert found["orchestrators"]["found"] == "no orchestrator has swept yet; 1 sessions under way"
     assert (found["orchestrators"]["ok"], found["workers"]["ok"]) == (False, True)
     states = {row[0]: row[1] for row in map(str.split, run("ls").out.splitlines()[1:])}
     assert states == {"resetting": "resetting", "entering": "entering", "asking": "asking", "well": "idle"}
