@@ -120,7 +120,7 @@ class Orchestrator:
         store, keys = self._kernel.store, self._kernel.store.keys
         streams = [keys.events(partition) for partition in range(keys.partitions)]
         group = Group(store.redis, streams, self.consumer)
-        owner = re.sub(r"[^A-Za-z0-9_.-]", "-", f"orchestrator-{self.consumer}")[:128]
+        owner = re.sub(r"[^A-Za-z0-9_.-]", "-", f"orchestrator-{self.consumer}")[:100]
         settling = Settling(self._kernel, group, self._handlers, self._coord.session, owner)
         lanes = Lanes(settling.handle, _AT_ONCE, lane)
         takeover = Takeover(group, lanes, self._settings.settlement, settling.lost)

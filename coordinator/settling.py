@@ -39,9 +39,15 @@ _NUMBERS: Final = frozenset({"generation", "turn", "attempt", "at_ms"})
 
 
 def lane(entry: Entry) -> str:
-    """Keep what a session waits for apart from what only hooks are run for: one that fails delays later hooks alone."""
-    is_hooks = entry.fields.get("type") in EVENTS or entry.fields.get("settlement") == "none"
-    return f"{session_of(entry)} hooks" if is_hooks else session_of(entry)
+    """Keep apart what a session waits for, and what waits for something else: none of these waits for another.
+
+    A settlement may wait for a guard whose holder waits for an entry, and an entry for a job while nothing holds up the
+    settlement; the scripts put them in order. Hooks that fail delay later hooks alone.
+    """
+    kind = entry.fields.get("type")
+    if kind in EVENTS or entry.fields.get("settlement") == "none":
+        return f"{session_of(entry)} hooks"
+    return f"{session_of(entry)} entry" if kind == "step.entering" else session_of(entry)
 
 
 class Settling:
@@ -57,7 +63,8 @@ class Settling:
         self._group = group
         self._handlers = handlers
         self._evaluating = Evaluating(kernel, handlers, session, owner)
-        self._entering = Entering(kernel, group, owner)
+        # Each takes the guard for itself: the same owner again would count as the repeat of one call.
+        self._entering = Entering(kernel, group, f"{owner}-entry")
         self._hooks = Hooks(kernel, group, handlers, session)
 
     async def handle(self, entry: Entry, tries: int) -> float | None:

@@ -7,7 +7,7 @@
 --   OK          generation turn attempt abort, then id list kind attempt body for each message
 --   NO_SESSION
 --   FINISHED                this claim was opened and has ended
---   SUPERSEDED              the activity or the execution is no longer the session's
+--   SUPERSEDED              the activity or the execution is no longer the session's, or a later claim was answered
 --   GUARDED     ms_left     until the guard's lease ends
 --   ENTERING    step        a workflow step is being entered
 --   OWED        generation  an earlier prompt has not ended
@@ -25,13 +25,18 @@ local function opened()
     0, number('open_batch'))
 end
 
+-- A driver has its answer before it claims again: a packet that was under way all the time names an older floor.
+local function is_overtaken()
+  return text('last_execution') == execution_id and tonumber(floor) < number('last_generation')
+end
+
 if text('schema') == '' then
   return { 'NO_SESSION' }
 elseif text('open_claim') == claim_id then
   return opened()
 elseif text('last_claim') == claim_id or text('empty_claim') == claim_id then
   return { 'FINISHED' }
-elseif not may_drive() then
+elseif not may_drive() or is_overtaken() then
   return { 'SUPERSEDED' }
 elseif is_held_up() then
   return { 'GUARDED', int(redis.call('PTTL', guard)) }

@@ -4,14 +4,14 @@
 -- KEYS  events         stream  what replicas must act on
 -- ARGV  suspect_ms     ms      how long an unconfirmed execution is remembered after it was last named
 -- @include lib/record
--- @include lib/deadline
+-- @include lib/over
 -- @include lib/log
 -- @include lib/done
 
--- An execution is usable while its worker's lease runs; an expired lease that no sweep has met yet does not count.
+-- An execution is usable while its worker's lease runs; an expired lease that the next sweep will meet does not count.
 -- One that is still starting counts: its worker takes the next activity when it is up.
 local function is_live()
-  return text('execution_id') ~= '' and deadline_of('lease') > now
+  return text('execution_id') ~= '' and not is_over('lease')
 end
 
 local function execution_event(kind, reason)

@@ -1,16 +1,9 @@
 -- A stop, and what is over when it comes: deadlines are applied first, as a sweep would.
 --
+-- @include lib/over
 -- @include lib/endings
 
-local OUTAGE_MS = 3000
 local is_written, placed = false, ''
-
--- After an outage deadlines count as not due until a sweep has given grace.
-local function is_over(kind)
-  local swept = tonumber(redis.call('HGET', counters, 'swept_ms') or '0')
-  local at = deadline_of(kind)
-  return at > 0 and at <= now and now - swept <= OUTAGE_MS
-end
 
 -- Answers the token for which a placement has to be offered, or ''.
 local function apply_overdue()

@@ -24,7 +24,9 @@ class Hand:
             await self.kernel.executions.accept(session_id, seen.activity, execution_id, "w-hand")
             assert await self.kernel.executions.boot(session_id, execution_id, "")
         self._claims += 1
-        return await self.kernel.turns.claim(session_id, seen.activity, execution_id, f"c-{self._claims}")
+        return await self.kernel.turns.claim(
+            session_id, seen.activity, execution_id, f"c-{self._claims}", floor=seen.generation
+        )
 
     async def claim_anew(self, session_id: str, token: str) -> Claim:
         """Take an activity with a new execution."""

@@ -70,6 +70,7 @@ class Lane:
         self._kernel = kernel
         self._split = split
         self._execution = f"x-{session_id}"
+        self._floor = 0
         self._tokens: list[str] = []
         self._drives: asyncio.Task[None] | None = None
         self._mix = random.Random(session_id)  # noqa: S311 - spreads moments, keeps no secret
@@ -111,10 +112,11 @@ class Lane:
         turns = self._kernel.turns
         verdict = Verdict.GO_ON
         while verdict is Verdict.GO_ON:
-            claim = await turns.claim(self.session_id, token, self._execution, new_id("c"))
+            claim = await turns.claim(self.session_id, token, self._execution, new_id("c"), floor=self._floor)
             if claim.verdict is Verdict.SUPERSEDED:
                 return
             assert claim.ownership is not None, claim
+            self._floor = claim.ownership.generation
             self.claimed += [message.message_id for message in claim.messages]
             self.ending.set()
             await self._moment()

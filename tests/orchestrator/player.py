@@ -37,8 +37,11 @@ class Player(msgspec.Struct):
         assert await self.kernel.executions.boot(self.session_id, self.execution_id)
 
     async def claim(self) -> Claim:
-        self.token = (await self.kernel.snapshots.read(self.session_id)).activity
-        return await self.kernel.turns.claim(self.session_id, self.token, self.execution_id, new_id("c"))
+        seen = await self.kernel.snapshots.read(self.session_id)
+        self.token = seen.activity
+        return await self.kernel.turns.claim(
+            self.session_id, self.token, self.execution_id, new_id("c"), floor=seen.generation
+        )
 
     async def finish(self, claim: Claim, reason: str = "completed", text: str = "done") -> Finish:
         assert claim.ownership is not None

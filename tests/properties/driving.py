@@ -21,13 +21,16 @@ class Driving(Clients):
         self.world.run(self._claim())
 
     async def _claim(self) -> None:
-        token = (await self.scene.view()).activity
+        seen = await self.scene.view()
+        token, floor = seen.activity, seen.generation
         if not self.model.up:
             await self._accept(token)
         claim_id, execution, following = self.new("c"), self.execution, self.new("a")
 
         async def call() -> Any:
-            return await self.kernel.turns.claim(self.sid, token, execution, claim_id, next_token=following)
+            return await self.kernel.turns.claim(
+                self.sid, token, execution, claim_id, floor=floor, next_token=following
+            )
 
         claim = await call()
         assert claim.verdict == self.model.claim()
@@ -35,7 +38,8 @@ class Driving(Clients):
             assert [one.message_id for one in claim.messages] == [one.id for one in self.model.prompt.batch]  # type: ignore[union-attr]
             self.ownership, self.token, self.spoken, self.steps = claim.ownership, token, 0, 0
         if claim.verdict in {Verdict.OK, Verdict.EMPTY}:
-            self.calls["claim"] = call
+            # Of those that opened nothing only the last is known again.
+            self.calls[claim_id if claim.ownership else "claim"] = call
 
     async def _accept(self, token: str) -> None:
         self.execution, self.model.up, self.model.driven = self.new("e"), True, True

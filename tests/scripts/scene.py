@@ -63,8 +63,14 @@ class Scene:
     async def claimed(self, claim_id: str = "") -> Claim:
         """The next turn, claimed by the driver."""
         self._claims += 1
+        seen = await self.kernel.store.redis.hget(self.keys["session"], "generation")  # type: ignore[misc]
         return await self.kernel.turns.claim(
-            self.sid, self.token, self.execution, claim_id or f"c{self._claims}", next_token=f"{self.token}+"
+            self.sid,
+            self.token,
+            self.execution,
+            claim_id or f"c{self._claims}",
+            floor=int(seen or 0),
+            next_token=f"{self.token}+",
         )
 
     async def prompted(self, body: str = "hello", *, accept: bool = True) -> Ownership:
@@ -136,6 +142,12 @@ class Scene:
         """The newest ready, settled."""
         entry, event = (await self.readies())[-1]
         await self.kernel.settlements.settle(event, entry)
+
+    async def swept(self, *, ms_ago: int = 0) -> None:
+        """The partition was swept, so that what is over now is not over because of an outage."""
+        await self.kernel.deadlines.sweep(self.kernel.store.keys.partition_of(self.sid))
+        if ms_ago:
+            await self.kernel.store.redis.hincrby(self.keys["counters"], "swept_ms", -ms_ago)  # type: ignore[misc]
 
     async def make_due(self, kind: str) -> str:
         """A deadline that is over now, and its score."""

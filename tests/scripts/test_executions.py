@@ -82,6 +82,7 @@ async def test_an_execution_whose_lease_has_run_out_is_replaced_and_suspect(kern
     scene = await Scene(kernel).opened(settlement="none")
     await scene.finished(await scene.prompted())
     await scene.sent("again")
+    await scene.swept()
     await scene.make_due("lease")
     accepted = await kernel.executions.accept(scene.sid, scene.token, "e2", "w2")
     assert (accepted.verdict, accepted.resume_token) == (Verdict.OK, "resume-1")

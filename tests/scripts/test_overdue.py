@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from coordinator.domain.errors import InboxFull, TurnChanged
+from coordinator.domain.verdicts import Verdict
+from tests.scripts.resetting import begun, resetting
 from tests.scripts.scene import Scene, unchanged
-from tests.scripts.states import brought
+from tests.scripts.states import brought, owned
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -16,14 +18,6 @@ if TYPE_CHECKING:
     from coordinator.services import Kernel
 
 STOPS = ["cancel", "replace", "close"]
-
-
-async def swept(kernel: Kernel, scene: Scene, *, ms_ago: int = 0) -> None:
-    """The partition was swept, so that what is over now is not over because of an outage."""
-    await kernel.deadlines.sweep(kernel.store.keys.partition_of(scene.sid))
-    if ms_ago:
-        swept_ms = int(await kernel.store.redis.hget(scene.keys["counters"], "swept_ms"))  # type: ignore[misc]
-        await kernel.store.redis.hset(scene.keys["counters"], "swept_ms", str(swept_ms - ms_ago))  # type: ignore[misc]
 
 
 async def stopped(kernel: Kernel, scene: Scene, stop: str) -> None:
@@ -40,7 +34,7 @@ async def test_an_operation_that_is_over_is_not_joined(kernel: Kernel, stop: str
     """Its prompt has ended as escalated; the stop acts on what is there then."""
     scene = await brought(kernel, "accepted")
     await kernel.stops.cancel(scene.sid, kind="system", operation_id="first")
-    await swept(kernel, scene)
+    await scene.swept()
     await scene.make_due("cancel")
     await stopped(kernel, scene, stop)
     assert await kernel.stops.outcome(scene.sid, "first") == "escalated"
@@ -59,7 +53,7 @@ async def test_after_an_outage_nothing_is_over_until_a_sweep_has_given_grace(
     """Section 4: nobody is declared dead for what Redis or the replicas missed."""
     scene = await brought(kernel, "unaccepted")
     await kernel.stops.cancel(scene.sid, kind="silent", operation_id="first")
-    await swept(kernel, scene, ms_ago=3100)
+    await scene.swept(ms_ago=3100)
     await scene.make_due(kind)
     if stop == "replace":
         async with unchanged(kernel):
@@ -78,7 +72,7 @@ async def test_a_stop_that_finds_the_lease_over_escalates_at_once(kernel: Kernel
     scene = await brought(kernel, "accepted")
     if recorded and stop != "replace":
         await kernel.stops.cancel(scene.sid, kind="silent", operation_id="first")
-    await swept(kernel, scene)
+    await scene.swept()
     await scene.make_due("lease")
     await stopped(kernel, scene, stop)
     ticket = "first" if recorded and stop != "replace" else "second"
@@ -92,7 +86,7 @@ async def test_other_deadlines_are_applied_first_too(kernel: Kernel, stop: str) 
     """An acceptance puts back, a failed start parks, a job is over; none of them meets the later stop."""
     for state, kind in (("unaccepted", "acceptance"), ("starting", "start"), ("maintenance", "maintenance")):
         scene = await brought(kernel, state)
-        await swept(kernel, scene)
+        await scene.swept()
         await scene.make_due(kind)
         await stopped(kernel, scene, stop)
         assert kind not in await scene.deadlines()
@@ -107,7 +101,7 @@ async def test_a_refusal_keeps_only_what_was_over(kernel: Kernel) -> None:
     """The turn that was meant has ended on the way: the caller is told so, and it has ended."""
     scene = await brought(kernel, "accepted")
     await kernel.stops.cancel(scene.sid, kind="system")
-    await swept(kernel, scene)
+    await scene.swept()
     await scene.make_due("cancel")
     with pytest.raises(TurnChanged):
         await kernel.stops.cancel(scene.sid, expected_turn=9)
@@ -123,7 +117,7 @@ async def test_what_an_overdue_end_began_is_placed_also_after_a_refusal(kernel: 
     scene = await brought(kernel, "accepted")
     await kernel.stops.cancel(scene.sid, kind="silent")
     await scene.sent("since", message_id="since")
-    await swept(kernel, scene)
+    await scene.swept()
     await scene.make_due("cancel")
     kernel.store._common["max_inbox"] = 0
     calls: dict[str, Callable[[], Awaitable[object]]] = {
@@ -136,3 +130,39 @@ async def test_what_an_overdue_end_began_is_placed_also_after_a_refusal(kernel: 
     view = await scene.view()
     assert (view.status, view.waiting_for, view.suspects) == ("running", "placement", ("e1",))
     assert (await scene.deadlines())["placement"] <= view.now_ms
+
+
+async def outage(scene: Scene) -> None:
+    """Redis was away for longer than a lease: nobody swept, and nobody could renew."""
+    await scene.swept(ms_ago=7000)
+    await scene.make_due("lease")
+
+
+async def test_after_an_outage_a_stop_that_its_driver_confirms_is_confirmed(kernel: Kernel) -> None:
+    """The driver came first, before its worker's heartbeat: its execution is used on, and reset."""
+    scene = await resetting(kernel, "open")
+    await outage(scene)
+    await scene.finished(await owned(scene), "cancelled")
+    view = await scene.view()
+    assert (view.phase, view.execution_id, view.suspects, view.reset_pending) == ("maintenance", "e1", (), True)
+
+
+async def test_after_an_outage_a_reset_waits_for_the_worker(kernel: Kernel) -> None:
+    scene = await brought(kernel, "ready")
+    await outage(scene)
+    assert await begun(scene) == "running"
+    assert (await scene.view()).suspects == ()
+
+
+async def test_after_an_outage_no_other_worker_takes_a_live_execution_s_session(kernel: Kernel) -> None:
+    """Its worker is told once more; whether it lives, its heartbeat or the next sweep but one says."""
+    scene = await Scene(kernel).opened(settlement="none")
+    await scene.finished(await scene.prompted())
+    await outage(scene)
+    await scene.sent("again")
+    accepted = await kernel.executions.accept(scene.sid, scene.token, "e2", "w2")
+    assert accepted.verdict is Verdict.LIVE
+    assert (await scene.view()).execution_id == "e1"
+    await scene.swept()
+    await scene.make_due("lease")
+    assert (await kernel.executions.accept(scene.sid, scene.token, "e2", "w2")).verdict is Verdict.OK

@@ -113,6 +113,7 @@ async def test_an_execution_whose_end_nobody_confirmed_fails_it_at_once(kernel: 
     if how == "a suspect":
         await kernel.store.redis.sadd(scene.keys["suspects"], "e0")  # type: ignore[misc]
     else:
+        await scene.swept()
         await scene.make_due("lease")
     assert await begun(scene) == "failed"
     view = await scene.view()

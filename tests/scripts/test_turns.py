@@ -8,7 +8,7 @@ import pytest
 
 from coordinator.domain.records import Ownership
 from coordinator.domain.verdicts import Verdict
-from tests.scripts.scene import Scene
+from tests.scripts.scene import Scene, unchanged
 from tests.support.keyspace import dump
 
 if TYPE_CHECKING:
@@ -141,6 +141,23 @@ async def test_a_claim_of_another_owner_is_superseded_and_changes_nothing(kernel
     claim = await kernel.turns.claim(scene.sid, token, execution, "c9")
     assert claim.verdict is Verdict.SUPERSEDED
     assert await dump(kernel.store.redis) == before
+
+
+@pytest.mark.parametrize("messages", [2, 4])
+async def test_a_late_copy_of_an_older_claim_opens_nothing(kernel: Kernel, messages: int) -> None:
+    """Invariant 3: two claims later it would open a turn that nobody drives, under a claim id that was used."""
+    scene = await Scene(kernel).opened(settlement="none")
+    for number in range(messages):
+        await scene.sent(f"m{number}")
+    await scene.booted()
+    for claim_id, floor in (("c1", 0), ("c2", 1)):
+        claim = await kernel.turns.claim(scene.sid, scene.token, "e1", claim_id, floor=floor)
+        assert claim.ownership is not None
+        assert await kernel.turns.output(scene.sid, claim.ownership, 1, "")
+        await scene.finished(claim.ownership)
+    async with unchanged(kernel):
+        late = await kernel.turns.claim(scene.sid, scene.token, "e1", "c1", floor=0)
+    assert late.verdict is Verdict.SUPERSEDED
 
 
 async def test_the_floor_lifts_the_next_generation_above_what_the_worker_has_seen(kernel: Kernel) -> None:
