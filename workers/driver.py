@@ -223,10 +223,15 @@ class Driver(Orders):
         if self.turn is turn:
             self.drop("its prompt is another's")
 
-    def reported(self, turn: LiveTurn, end: TurnEnd) -> bool:
-        """Take an end that did not come by the prompt's return; false if that turn is not open here any more."""
+    def reported(self, turn: LiveTurn, end: TurnEnd) -> bool | None:
+        """Take an end that did not come by the prompt's return; None if that turn is not open here any more.
+
+        False if it has an end that is about to be recorded: the first one counts.
+        """
         call = self.call
-        if self.turn is not turn or self.dropped or call is None or call.outcome.done():
+        if self.turn is not turn or self.dropped or call is None:
+            return None
+        if call.outcome.done():
             return False
         call.outcome.set_result(end)
         return True

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from coordinator.domain.errors import StoreError, Superseded
 from coordinator.domain.ids import new_id
 from coordinator.domain.verdicts import Verdict
+from workers.agents.protocol import check_text
 from workers.asking import ask_person
 from workers.output import Output
 from workers.persistence import persist
@@ -60,8 +61,8 @@ class TurnLink(Protocol):
     async def ask(self, what: str, call: Callable[[], Awaitable[T]]) -> T:
         """Call a script until Redis has answered. Raises Superseded or StoreError once the execution was dropped."""
 
-    def reported(self, turn: LiveTurn, end: TurnEnd) -> bool:
-        """Take an end that did not come by the prompt's return; false if that turn is not open any more."""
+    def reported(self, turn: LiveTurn, end: TurnEnd) -> bool | None:
+        """Take an end that did not come by the prompt's return; false if there is one, None if it is not open here."""
 
     def lost(self, turn: LiveTurn) -> None:
         """Hear that the turn's prompt is another's."""
@@ -118,8 +119,8 @@ class LiveTurn:
         return _Later(self.output.flush)
 
     async def emit(self, text: str) -> None:
-        """Stream text, batched and back-pressured. Raises Superseded once the prompt is another's."""
-        if text:
+        """Stream text, batched and back-pressured. Raises Superseded once the prompt is another's, and AgentInvalid."""
+        if check_text("What an agent emits", text):
             await self.output.emit(text)
 
     async def take_steering(self) -> tuple[Message, ...]:
@@ -137,10 +138,11 @@ class LiveTurn:
         return batch
 
     async def report(self, end: TurnEnd) -> bool:
-        """Report a completion that came by another way than the prompt's return; false when it was stale."""
+        """Report a completion that came by another way than the prompt's return; false when it came too late."""
         link = self._link
-        if link.reported(self, end):
-            return True
+        taken = link.reported(self, end)
+        if taken is not None:
+            return taken
         next_token = new_id("a")
         answer = await persist(
             lambda: link.turns.finish(
@@ -153,7 +155,7 @@ class LiveTurn:
 
     async def cannot_cancel(self, why: str) -> None:
         """Let the pending cancel be escalated at once."""
-        link = self._link
+        link, why = self._link, check_text("The reason", why)
         with suppress(Superseded):
             # Told of it before the answer was here: that was the aim.
             if await link.ask("escalate", lambda: link.escalate(self.ownership, why)):

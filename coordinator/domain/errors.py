@@ -145,7 +145,7 @@ class MessageTooLarge(UsageError):
 
 
 class MessageInvalid(UsageError):
-    """Raised when a message's body is empty, or text that UTF-8 can't carry."""
+    """Raised when a message's body is no text, empty, or text that UTF-8 can't carry."""
 
 
 class UnknownStep(UsageError):

@@ -6,7 +6,10 @@ from coordinator.domain.errors import MessageInvalid, MessageTooLarge
 
 
 def check_body(body: str, limit: int, limited_by: str = "COORDINATOR_MAX_BODY") -> None:
-    """Raise MessageInvalid for an empty text or one that UTF-8 can't carry, MessageTooLarge above `limit` bytes."""
+    """Raise MessageInvalid for what is no text that UTF-8 can carry, or empty, MessageTooLarge above `limit` bytes."""
+    if not isinstance(body, str):
+        msg = f"A message is text, and not {type(body).__name__}."
+        raise MessageInvalid(msg)
     try:
         size = len(body.encode())
     except UnicodeEncodeError as error:

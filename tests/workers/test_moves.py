@@ -26,7 +26,7 @@ FLOW = Workflow(
     steps=(
         Step(name="draft", on_turn_complete="next", requires_signal=True),
         Step(name="review", prompt="check", auto_start=True),
-        Step(name="other"),
+        Step(name="other", by_move=True),
     ),
 )
 

@@ -67,6 +67,44 @@ async def test_whatever_a_prompt_raises_ends_its_turn(
         await one_more(deployment)
 
 
+@pytest.mark.parametrize("said", [b"bytes", bytearray(20_000), 5, None], ids=lambda said: type(said).__name__)
+async def test_emitting_what_is_no_text_ends_the_turn_with_a_sentence(settings: Settings, said: Any) -> None:
+    """What was said before is kept, and the execution goes on."""
+    puppet = Puppet()
+
+    async def prompt(prompt: Prompt, turn: Turn) -> TurnEnd:
+        await turn.emit("good")
+        await turn.emit(said if prompt.session_id == "s" else "text")
+        return TurnEnd(prompt.ownership)
+
+    puppet.on_prompt = prompt
+    async with rig(settings, puppet) as deployment:
+        await deployment.send("s", "one")
+        (end,) = await deployment.until("s", "turn.ended")
+        assert end.fields["error"].startswith("AgentInvalid: What an agent emits is text")
+        assert end.fields["error"].endswith(f"not {type(said).__name__}.")
+        assert [entry.fields["text"] for entry in await deployment.until("s", "output")] == ["good"]
+        await one_more(deployment)
+
+
+async def test_of_two_reports_of_a_turn_the_first_counts(settings: Settings) -> None:
+    """Invariant 3: one accepted outcome. A provider's callback and its error path may both report."""
+    puppet, answers = Puppet(), list[bool]()
+
+    async def prompt(prompt: Prompt, turn: Turn) -> TurnEnd:
+        await turn.accepted()
+        answers.append(await turn.report(TurnEnd(prompt.ownership)))
+        answers.append(await turn.report(TurnEnd(prompt.ownership, "error", "second")))
+        return TurnEnd(prompt.ownership, "blocked")
+
+    puppet.on_prompt = prompt
+    async with rig(settings, puppet) as deployment:
+        await deployment.send("s", "one")
+        (end,) = await deployment.until("s", "turn.ended")
+        assert end.fields["reason"] == "completed"
+        assert answers == [True, False]
+
+
 @odd
 async def test_whatever_a_start_raises_is_a_failed_start(settings: Settings, error: BaseException, told: str) -> None:
     puppet = Puppet()

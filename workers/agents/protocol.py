@@ -53,8 +53,8 @@ class TurnEnd(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         """Raise AgentInvalid where something else than text was given."""
-        _check_text("TurnEnd.reason", self.reason)
-        _check_text("TurnEnd.error", self.error)
+        check_text("TurnEnd.reason", self.reason)
+        check_text("TurnEnd.error", self.error)
         _check_token("TurnEnd.resume_token", self.resume_token)
 
 
@@ -88,14 +88,15 @@ class Execution:
         raise NotAvailable("An agent can't start a turn by itself in this version; send its session a message instead.")
 
 
-def _check_text(what: str, value: object) -> str:
+def check_text(what: str, value: object) -> str:
+    """Give text back. Raises AgentInvalid for anything else: it would fail where nobody knows who gave it."""
     if isinstance(value, str):
         return value
     raise AgentInvalid(f"{what} is text, empty for none, and not {type(value).__name__}.")
 
 
 def _check_token(what: str, value: object) -> str:
-    token = _check_text(what, value)
+    token = check_text(what, value)
     if sendable(token) == token:
         return token
     raise AgentInvalid(f"{what} has characters that UTF-8 can't carry, so it could not be given back as it is.")
@@ -132,7 +133,8 @@ class Turn(Protocol):
     async def emit(self, text: str) -> None:
         """Stream text; the first one is also the acceptance.
 
-        Batched (16 KiB, or 20 ms) and back-pressured. Raises Superseded once the prompt belongs to another: stop then.
+        Batched (16 KiB, or 20 ms) and back-pressured. Raises Superseded once the prompt belongs to another: stop then;
+        and AgentInvalid for what is no text.
         """
 
     async def take_steering(self) -> tuple[Message, ...]:
@@ -141,7 +143,7 @@ class Turn(Protocol):
     async def report(self, end: TurnEnd) -> bool:
         """Report a completion that reached the adapter by another way than `prompt`'s return, however late.
 
-        False: it was stale, and changed nothing but a counter and a log line.
+        False: the turn has another end already, and nothing changed but, if that is recorded, a counter and a log line.
         """
 
     async def cannot_cancel(self, why: str) -> None:
