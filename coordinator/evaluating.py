@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -40,6 +41,11 @@ class Evaluating:
         self._handlers = handlers
         self._session = session
         self._owner = owner
+        self._ran: dict[tuple[int, str], str] = {}
+        """Of entries whose handlers took longer than a guard lives unextended: empty, or the failure to be counted.
+
+        Something blocked the event loop, and would again: they are not run anew only because the guard was lost.
+        """
 
     async def settle(self, entry: Entry, event: AgentReady, tries: int) -> float | None:
         """Take the guard and settle the turn: None when that is over, else seconds until the next try."""
@@ -50,24 +56,32 @@ class Evaluating:
                 await self._kernel.settlements.settle(event, entry.id)
                 return None
             try:
-                return await self._under_guard(entry, event, guard.number, tries)
+                delay = await self._under_guard(entry, event, guard.number, tries)
             except HandlerError as error:
                 most = self._settings.handler_tries
-                return await self._handlers_failed(entry, event, guard.number, str(error), tries, most=most)
+                delay = await self._handlers_failed(entry, event, guard.number, str(error), tries, most=most)
+        if delay is None:
+            self._ran.pop(_key(entry), None)
+        return delay
 
     async def _under_guard(self, entry: Entry, event: AgentReady, number: int, tries: int) -> float | None:
-        settlements, ran = self._kernel.settlements, False
+        settlements, ran = self._kernel.settlements, _key(entry) in self._ran
         for _ in range(_BEGINNINGS):
             begun = await settlements.begin(event, entry.id, number)
             if begun.verdict is not Verdict.OK:
                 return None if begun.verdict in {Verdict.STALE, Verdict.NO_SESSION} else while_busy(tries)
             known = await self._published(begun)
             is_complete = _is_completion(begun, known.step)
+            if error := self._ran.get(_key(entry)):
+                raise HandlerError(error)
             if is_complete and not ran and self._handlers.turn_complete:
                 if error := deadly(entry.deliveries, self._settings.handler_tries):
                     return await self._handlers_failed(entry, event, number, error, tries, most=0)
+                began = time.monotonic()
                 await self._run_handlers(SettledTurn.of(event, begun.cancel), number)
                 ran = True
+                if time.monotonic() - began > self._settings.guard_ttl:
+                    self._ran[_key(entry)] = ""
                 if known.step is not None:
                     # They may have moved the session, or given the signal that the step asks for.
                     continue
@@ -89,6 +103,11 @@ class Evaluating:
         self, entry: Entry, event: AgentReady, number: int, error: str, tries: int, *, most: int
     ) -> float | None:
         failed = await self._kernel.settlements.failed(event, entry.id, number, error, most)
+        if failed.verdict is Verdict.GUARD_LOST:
+            # It held up the event loop, and is counted under the next guard.
+            self._ran[_key(entry)] = error
+        else:
+            self._ran.pop(_key(entry), None)
         if failed.verdict is not Verdict.DEAD:
             return after_failure(tries)
         _log.error("turn %d of session %s was given up: %s", event.turn, event.session_id, error)
@@ -101,6 +120,10 @@ class Evaluating:
             await asyncio.wait({run, hold}, return_when=asyncio.FIRST_COMPLETED, timeout=self._settings.guard_hold)
             if run.done():
                 await run
+            elif hold.done() and (late := hold.result()) > self._settings.guard_ttl / 3:
+                raise HandlerError(
+                    f"something blocked the event loop for {late:.0f} s, and the guard was lost meanwhile."
+                )
             elif hold.done():
                 raise GuardLost(f"The guard of session {turn.session_id} was lost while handlers ran; they run again.")
             else:
@@ -110,11 +133,19 @@ class Evaluating:
                 task.cancel()
             await asyncio.gather(run, hold, return_exceptions=True)
 
-    async def _hold(self, session_id: str, number: int) -> None:
-        held = True
-        while held:
-            await asyncio.sleep(self._settings.guard_ttl / 3)
-            held = await self._kernel.guards.extend(session_id, self._owner, number)
+    async def _hold(self, session_id: str, number: int) -> float:
+        """Extend the guard until it is lost; gives by how many seconds the last extension came too late."""
+        clock, pause = asyncio.get_running_loop().time, self._settings.guard_ttl / 3
+        while True:
+            due = clock() + pause
+            await asyncio.sleep(pause)
+            late = clock() - due
+            if not await self._kernel.guards.extend(session_id, self._owner, number):
+                return late
+
+
+def _key(entry: Entry) -> tuple[int, str]:
+    return entry.partition, entry.id
 
 
 def _is_completion(begun: Begun, step: Step | None) -> bool:

@@ -44,7 +44,7 @@ class Orchestrator:
     `consumer` is its name in the consumer group, `host:pid:random`, made anew for each. `workflow`, one or a whole
     file of them, is published when it starts to run. From then on all replicas use that definition, those without a
     file as well, until one that starts later publishes another under the same name. Raises WorkflowInvalid for one
-    made in Python that a file could not hold.
+    made in Python that a file could not hold, and UsageError for what is no workflow.
     """
 
     def __init__(self, coord: Coordinator, workflow: Workflow | Workflows | None = None) -> None:
@@ -54,8 +54,6 @@ class Orchestrator:
         self._settings = self._kernel.store.settings
         self._handlers = Handlers(self._settings.handler_timeout)
         self._workflows = _listed(workflow)
-        for one in self._workflows:
-            workflow_rules.check(one)
         self._running = False
 
     def on_turn_complete(self, handler: _Turn) -> _Turn:
@@ -167,7 +165,14 @@ class Orchestrator:
 def _listed(workflow: Workflow | Workflows | None) -> tuple[Workflow, ...]:
     if workflow is None:
         return ()
-    return (workflow,) if isinstance(workflow, Workflow) else tuple(workflow.values())
+    if isinstance(workflow, Workflow):
+        return (workflow_rules.checked(workflow),)
+    if isinstance(workflow, Workflows):
+        return tuple(map(workflow_rules.checked, workflow.values()))
+    raise UsageError(
+        f"An Orchestrator takes a Workflow, or Workflows, and not {type(workflow).__name__}; "
+        "Workflow.from_toml reads a file."
+    )
 
 
 async def _keep(name: str, loop: Callable[[], Awaitable[None]], after: asyncio.Event | None = None) -> None:

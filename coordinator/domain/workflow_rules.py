@@ -56,8 +56,8 @@ def problems(drafts: Sequence[Draft], start: str | None) -> Iterator[Problem]:
         is_known = draft.knows_target and all(one.key != "on_turn_complete" for one in complaints)
         targets.append(_target(at, draft.step, names) if is_known else None)
     reached = _reached(drafts, targets, names.places.get(start or ""))
-    for at in range(len(drafts)):
-        if at not in reached:
+    for at, draft in enumerate(drafts):
+        if at not in reached and names.places.get(draft.step.name, at) == at:
             yield Problem(
                 at, "", f"nothing leads to it from {start!r}: name it in an on_turn_complete, or say by_move = true."
             )
@@ -66,18 +66,19 @@ def problems(drafts: Sequence[Draft], start: str | None) -> Iterator[Problem]:
             yield Problem(max(loop), "on_turn_complete", sentence)
 
 
-def check(workflow: Workflow) -> None:
-    """Hold a workflow that was made in Python to what a file is held to.
+def checked(workflow: Workflow) -> Workflow:
+    """Hold a workflow that was made in Python to what a file is held to; gives what others will read of it.
 
     Raises WorkflowInvalid, with a sentence for each thing that is wrong, or that it can't be published.
     """
     try:
-        msgspec.json.decode(workflow.to_json(), type=Workflow)
+        published = msgspec.json.decode(workflow.to_json(), type=Workflow)
     except msgspec.ValidationError as error:
         raise WorkflowInvalid(f"Workflow {workflow.name!r} can't be published: {error}.") from error
-    found = list(_wrong(workflow))
+    found = list(_wrong(published))
     if found:
         raise WorkflowInvalid("\n".join(found))
+    return published
 
 
 def label(workflow: str, at: int | None = None, name: object = "") -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 import coordinator
 from coordinator.client import Coordinator
-from coordinator.domain.errors import StoreUnavailable, WorkflowInvalid
+from coordinator.domain.errors import StoreUnavailable, UsageError, WorkflowInvalid
 from coordinator.domain.workflow import Step, Workflow
 from coordinator.orchestrator import Orchestrator
 from coordinator.services.workflows import Workflows
@@ -129,6 +130,27 @@ async def test_a_workflow_made_in_python_is_held_to_what_a_file_is(
         with pytest.raises(WorkflowInvalid, match=re.escape(sentence)):
             Orchestrator(coord, given)
     assert await coord.kernel.workflows.names() == []
+
+
+async def test_what_python_took_for_steps_is_published_as_steps(coord: Coordinator) -> None:
+    steps = cast("tuple[Step, ...]", [{"name": "a"}])
+    orchestrator = Orchestrator(coord, Workflow(name="flow", start="a", steps=steps))
+    task = asyncio.create_task(orchestrator.run(handle_signals=False))
+
+    async def published() -> bool:
+        return await coord.kernel.workflows.names() == ["flow"]
+
+    try:
+        await eventually(published)
+    finally:
+        await stop(task)
+    assert await coord.kernel.workflows.definition("flow") == Workflow(name="flow", start="a", steps=(Step(name="a"),))
+
+
+@pytest.mark.parametrize("given", ["flow.toml", Path("flow.toml"), [Workflow(name="f", start="a", steps=())]])
+async def test_what_is_no_workflow_is_refused(coord: Coordinator, given: Any) -> None:
+    with pytest.raises(UsageError, match="from_toml reads a file"):
+        Orchestrator(coord, given)
 
 
 async def test_all_that_is_wrong_with_it_is_told_at_once(coord: Coordinator) -> None:

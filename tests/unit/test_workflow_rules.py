@@ -29,6 +29,10 @@ RULES: list[tuple[str, list[str]]] = [
         ["7: step 'a' of workflow 'w': an earlier step has this name; give one of them another."],
     ),
     (
+        flow('"a"', '"a"', start="a"),
+        ["6: step 'a' of workflow 'w': an earlier step has this name; give one of them another."],
+    ),
+    (
         flow('"a"\n\non_turn_complete = "c"', '"b"'),
         [f"6: {STEP}on_turn_complete names 'c', which is no step; there are a, b."],
     ),
