@@ -172,7 +172,7 @@ def _besides(scene: Scene) -> Iterator[str]:
     if seen.suspects:
         yield (
             f"Suspect executions: {', '.join(seen.suspects)}. Nobody has confirmed their end, and they are never used "
-            f"again; they are forgotten {scene.until('suspect')}."
+            f"again; they are forgotten when a worker reports that, or {scene.until('suspect')} if none names them."
         )
     if seen.execution_status == "failed":
         yield "Its last execution could not be started; the next message that wakes it tries again."

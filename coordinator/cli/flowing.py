@@ -72,7 +72,9 @@ async def signal(options: Namespace, out: Output) -> None:
         step = (await coord.kernel.workflows.published(seen.workflow, seen.step)).step
     if out.json:
         out.record({"session_id": options.session, "signalled": True})
-    elif step is None or step.requires_signal:
+    elif step is None:
+        out.line(f"{options.session}: step {seen.step} is signalled, but is no published step: its turns lead nowhere")
+    elif step.requires_signal:
         out.line(f"{options.session}: the present step is signalled; the next turn's end may leave it")
     else:
         out.line(f"{options.session}: step {seen.step} is signalled, but waits for no signal (no requires_signal)")

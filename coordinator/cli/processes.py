@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from coordinator.cli.connecting import connected, settings_of
+from coordinator.cli.leaving import leaving
 from coordinator.domain.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,9 +37,10 @@ async def worker(options: Namespace, out: Output) -> None:
     def ready(worker_id: str = "") -> None:
         _say_ready("worker", {"worker_id": worker_id, "pid": os.getpid()}, out)
 
-    await run_worker(
-        settings, options.agent, max_sessions=options.max_sessions, worker_id=options.worker_id, ready=ready
-    )
+    async with leaving():
+        await run_worker(
+            settings, options.agent, max_sessions=options.max_sessions, worker_id=options.worker_id, ready=ready
+        )
 
 
 async def orchestrator(options: Namespace, out: Output) -> None:
@@ -51,7 +53,7 @@ async def orchestrator(options: Namespace, out: Output) -> None:
     configure = _app(options.app) if options.app else None
     # Ctrl-C ends it in the same orderly way.
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, os.kill, os.getpid(), signal.SIGTERM)
-    async with connected(options, out) as coord:
+    async with leaving(), connected(options, out) as coord:
         own = replica = Orchestrator(coord, workflows)
         if configure is not None:
             replica = await _configured(configure, own, options.app)

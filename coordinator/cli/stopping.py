@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _TOLD = {
     "cancelled": "stopped",
     "escalated": "did not answer the stop in time; its turn was ended, and its execution is not used again",
-    "completed": "ended by itself before the stop reached it",
+    "completed": "ended by itself, and its own reason stands",
     "lost": "was stopped, and how that ended is no longer known",
     "idle": "had nothing to stop",
 }

@@ -113,6 +113,41 @@ async def test_a_process_that_is_asked_to_end_ends_well(
     assert await process.ended(15) == 0
 
 
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT])
+async def test_a_worker_ends_although_its_agent_sits_in_a_thread(
+    spawn: Spawn, server: EmbeddedServer, end: int
+) -> None:
+    """The turn has ended in Redis; the interpreter would wait for the thread."""
+    env = {"COORDINATOR_REDIS_URL": server.url, "COORDINATOR_DRAIN": "0.2"}
+    process = await spawn("worker", "--agent", "tests.cli.going_on:in_a_thread", env=env)
+    async with Coordinator.connect(server.url) as coord:
+        session = coord.session("s")
+        await session.open()
+        receipt = await session.send("go")
+        async with asyncio.timeout(15):
+            async for entry in session.follow():
+                if entry.type == "output":
+                    break
+        process.signal(end)
+        assert await process.ended(20) == 0
+        assert (await session.result(receipt.message_id, timeout=5)).reason == "interrupted"
+    assert "1 threads of agents or handlers go on" in process.output
+
+
+@pytest.mark.parametrize("app", ["threading", "swallowing"])
+async def test_an_orchestrator_ends_although_its_handler_does_not(
+    spawn: Spawn, server: EmbeddedServer, app: str
+) -> None:
+    env = {"COORDINATOR_REDIS_URL": server.url, "COORDINATOR_DRAIN": "0.2", "COORDINATOR_HANDLER_TIMEOUT": "1"}
+    process = await spawn("orchestrator", "--app", f"tests.cli.going_on:{app}", env=env)
+    await spawn("worker", "--agent", "workers.agents.scripted:agent", env=env)
+    async with Coordinator.connect(server.url) as coord:
+        await coord.session("s").open()
+        await coord.session("s").send("say hello")
+        await process.says("^begun$")
+    assert await process.terminate(20) == 0
+
+
 async def test_an_interrupted_follower_ends_without_a_traceback(spawn: Spawn, server: EmbeddedServer) -> None:
     async with Coordinator.connect(server.url) as coord:
         await coord.session("s").open()

@@ -159,6 +159,7 @@ async def test_a_session_is_shown_at_its_step(run: Run, server: EmbeddedServer) 
         assert ["pending", "move", "a"] in told
         await coord.kernel.workflows.publish([Workflow(name="w", start="z", steps=(Step(name="z"),))])
         assert "is no step any more" in await show()
+        assert "step b is signalled, but is no published step" in (await asyncio.to_thread(run, "signal", "s")).out
         await coord.kernel.store.redis.delete(coord.kernel.store.keys.workflows)
         assert "its workflow is not published" in await show()
         assert (await asyncio.to_thread(run, "workflow", "show", "s", "--json")).object["steps"] == []
