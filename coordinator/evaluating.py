@@ -106,8 +106,8 @@ class Evaluating:
         if failed.verdict is Verdict.GUARD_LOST:
             # It held up the event loop, and is counted under the next guard.
             self._ran[_key(entry)] = error
-        else:
-            self._ran.pop(_key(entry), None)
+            return while_busy(0)
+        self._ran.pop(_key(entry), None)
         if failed.verdict is not Verdict.DEAD:
             return after_failure(tries)
         _log.error("turn %d of session %s was given up: %s", event.turn, event.session_id, error)
