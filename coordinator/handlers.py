@@ -139,8 +139,9 @@ async def _inside(handler: AnyHandler, subject: object, session_id: str, session
     with inside("handler", session_id):
         try:
             await handler(subject, session)
-        except SystemExit as error:
-            # Left alone it would end the replica, and then, entry by entry, each one that takes over.
+        except (SystemExit, KeyboardInterrupt) as error:
+            # Left alone it would end the replica, and then, entry by entry, each one that takes over. A person's Ctrl-C
+            # does not come this way: signals, and asyncio.run, end the replica's own task.
             raise HandlerError("a handler must not end the process.") from error
 
 

@@ -64,7 +64,8 @@ class Orchestrator:
         person stopped if the session's step has `cancel_triggers_turn_complete`; not for other stops, and not while a
         pending move or a question of that turn goes first. It is run before the step's own setting is evaluated, and
         a move that it asks for goes before that. A failure is counted and tried again; after `handler_tries` of them
-        the entry goes to the dead stream and the session goes on. Raises UsageError when it is not an async function.
+        the entry goes to the dead stream and the session goes on. With the policy `settlement=none` it is run without
+        the guard, whatever is pending. Raises UsageError when it is not an async function.
         """
         self._handlers.add_turn_complete(handler)
         return handler

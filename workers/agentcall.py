@@ -61,8 +61,9 @@ class AgentCall(Generic[T]):
             self.abandon(error)
         except BaseException as error:
             self.abandon(AgentCrashed(f"The agent's code raised {told(error)}."))
-            # A person's Ctrl-C, and the end of an abandoned coroutine, go on; an agent that exits ends no worker.
-            if isinstance(error, KeyboardInterrupt | GeneratorExit):
+            # The end of an abandoned coroutine goes on; an agent that exits, or interrupts, ends no worker. A person's
+            # Ctrl-C does not come this way: signals, and asyncio.run, end the worker's own task.
+            if isinstance(error, GeneratorExit):
                 raise
         else:
             if not outcome.done():

@@ -95,6 +95,7 @@ class Panic(BaseException):
         (Untellable(), "Untellable (its text can't be had)"),
         (Panic("gone"), "Panic: gone"),
         (SystemExit(3), "HandlerError: a handler must not end the process."),
+        (KeyboardInterrupt(), "HandlerError: a handler must not end the process."),
     ],
     ids=lambda value: type(value).__name__,
 )

@@ -32,6 +32,7 @@ class Untellable(Exception):
 ODD: list[tuple[BaseException, str]] = [
     (Panic("gone"), "AgentCrashed: The agent's code raised Panic: gone."),
     (SystemExit(3), "AgentCrashed: The agent's code raised SystemExit: 3."),
+    (KeyboardInterrupt(), "AgentCrashed: The agent's code raised KeyboardInterrupt."),
     (ValueError("bad \udcff name"), "ValueError: bad \\udcff name"),
     (Untellable(), "Untellable (its text can't be had)"),
     (KeyError(), "KeyError"),
