@@ -61,18 +61,18 @@ class Evaluating:
                 most = self._settings.handler_tries
                 delay = await self._handlers_failed(entry, event, guard.number, str(error), tries, most=most)
         if delay is None:
-            self._ran.pop(_key(entry), None)
+            self._ran.pop(entry.key, None)
         return delay
 
     async def _under_guard(self, entry: Entry, event: AgentReady, number: int, tries: int) -> float | None:
-        settlements, ran = self._kernel.settlements, _key(entry) in self._ran
+        settlements, ran = self._kernel.settlements, entry.key in self._ran
         for _ in range(_BEGINNINGS):
             begun = await settlements.begin(event, entry.id, number)
             if begun.verdict is not Verdict.OK:
                 return None if begun.verdict in {Verdict.STALE, Verdict.NO_SESSION} else while_busy(tries)
             known = await self._published(begun)
             is_complete = _is_completion(begun, known.step)
-            if error := self._ran.get(_key(entry)):
+            if error := self._ran.get(entry.key):
                 raise HandlerError(error)
             if is_complete and not ran and self._handlers.turn_complete:
                 if error := deadly(entry.deliveries, self._settings.handler_tries):
@@ -81,7 +81,7 @@ class Evaluating:
                 await self._run_handlers(SettledTurn.of(event, begun.cancel), number)
                 ran = True
                 if time.monotonic() - began > self._settings.guard_ttl:
-                    self._ran[_key(entry)] = ""
+                    self._ran[entry.key] = ""
                 if known.step is not None:
                     # They may have moved the session, or given the signal that the step asks for.
                     continue
@@ -105,9 +105,9 @@ class Evaluating:
         failed = await self._kernel.settlements.failed(event, entry.id, number, error, most)
         if failed.verdict is Verdict.GUARD_LOST:
             # It held up the event loop, and is counted under the next guard.
-            self._ran[_key(entry)] = error
+            self._ran[entry.key] = error
             return while_busy(0)
-        self._ran.pop(_key(entry), None)
+        self._ran.pop(entry.key, None)
         if failed.verdict is not Verdict.DEAD:
             return after_failure(tries)
         _log.error("turn %d of session %s was given up: %s", event.turn, event.session_id, error)
@@ -142,10 +142,6 @@ class Evaluating:
             late = clock() - due
             if not await self._kernel.guards.extend(session_id, self._owner, number):
                 return late
-
-
-def _key(entry: Entry) -> tuple[int, str]:
-    return entry.partition, entry.id
 
 
 def _is_completion(begun: Begun, step: Step | None) -> bool:

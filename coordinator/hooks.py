@@ -33,17 +33,16 @@ class Hooks:
         if self._concerns(entry, event) and (error := deadly(entry.deliveries, self._most)):
             await self._give_up(entry, event, error)
             return None
-        key = (entry.partition, entry.id)
         try:
             await self._run(entry, event)
         except HandlerError as error:
-            failures = self._failures[key] = self._failures.get(key, 0) + 1
+            failures = self._failures[entry.key] = self._failures.get(entry.key, 0) + 1
             if failures < self._most:
                 return after_failure(failures - 1)
             await self._give_up(entry, event, str(error))
         else:
             await self._group.acknowledge(entry)
-        self._failures.pop(key, None)
+        self._failures.pop(entry.key, None)
         return None
 
     def _concerns(self, entry: Entry, event: Event) -> bool:

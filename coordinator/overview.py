@@ -89,7 +89,7 @@ async def sessions(store: Store, *, limit: int = 1000) -> list[SessionRow]:
 async def workers(store: Store) -> list[WorkerRow]:
     """List the registered workers by id."""
     found = _scored(await read(store, "ZRANGE", store.keys.workers, 0, -1, "WITHSCORES"))
-    now = await _now(store)
+    now = _ms(await read(store, "TIME"))
     hashes = await read_many(store, [("HGETALL", store.keys.worker(worker_id)) for worker_id, _ in found])
     rows = zip(found, hashes, strict=True)
     return [_worker_row(worker_id, round(at) - now, fields) for (worker_id, at), fields in rows]
@@ -97,7 +97,7 @@ async def workers(store: Store) -> list[WorkerRow]:
 
 async def overdue(store: Store) -> list[str]:
     """Sessions with deadlines that a sweep should have met long ago, each as `session (kind)`."""
-    late = await _now(store) - OVERDUE_MS
+    late = _ms(await read(store, "TIME")) - OVERDUE_MS
     keys = [store.keys.partition(partition)["deadlines"] for partition in range(store.settings.partitions)]
     found = await read_many(store, [("ZRANGE", key, "-inf", late, "BYSCORE") for key in keys])
     members = [member.partition(":") for one in found for member in _sound(one)]
@@ -117,13 +117,12 @@ async def stats(store: Store) -> Stats:
             ("XLEN", keys["dead"]),
             ("XINFO GROUPS", keys["events"]),
         ]
-    answers = await read_many(store, commands)
+    time, *answers = await read_many(store, [("TIME",), *commands])
     counters: dict[str, int] = {}
     for fields in answers[0::6]:
         for name, text in _counts(fields):
             counters[name] = counters.get(name, 0) + int(text)
     swept = [int(_sound(fields).get("swept_ms", 0)) for fields in answers[0::6]]
-    now = await _now(store)
     working = await workers(store)
     listed = await sessions(store, limit=max(1, sum(answers[1::6])))
     groups = [group for found in answers[5::6] if isinstance(found, list) for group in found]
@@ -140,13 +139,13 @@ async def stats(store: Store) -> Stats:
         dead_streams=tuple(
             store.keys.partition(partition)["dead"] for partition, length in enumerate(answers[4::6]) if length
         ),
-        unswept_ms=max(0, now - min(swept)) if all(swept) else None,
+        unswept_ms=max(0, _ms(_sound(time)) - min(swept)) if all(swept) else None,
         counters=dict(sorted(counters.items())),
     )
 
 
-async def _now(store: Store) -> int:
-    seconds, micros = await read(store, "TIME")
+def _ms(time: Any) -> int:
+    seconds, micros = time
     return int(seconds) * 1000 + int(micros) // 1000
 
 

@@ -28,6 +28,11 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     deliveries: int = 1
     """How often Redis gave it to a consumer, as far as known: more than a few means that readers die of it."""
 
+    @property
+    def key(self) -> tuple[int, str]:
+        """What names it among the entries of all partitions."""
+        return self.partition, self.id
+
 
 class Group:
     """One consumer of the group `orchestrators`. `streams` are the partitions' event streams, in partition order."""

@@ -46,10 +46,9 @@ class Lanes:
 
     def add(self, entry: Entry) -> None:
         """Take an entry in hand; one that is in hand already is not taken twice."""
-        key = (entry.partition, entry.id)
-        if key in self._since:
+        if entry.key in self._since:
             return
-        self._since[key] = time.monotonic()
+        self._since[entry.key] = time.monotonic()
         if len(self._since) >= MOST_IN_HAND:
             self._has_room.clear()
         name = self._lane_of(entry)
@@ -105,7 +104,7 @@ class Lanes:
             del self._lanes[name]
 
     def _forget(self, entry: Entry) -> None:
-        self._since.pop((entry.partition, entry.id), None)
+        self._since.pop(entry.key, None)
         if len(self._since) < MOST_IN_HAND:
             self._has_room.set()
 

@@ -70,19 +70,32 @@ async def replica(coord: Coordinator) -> AsyncIterator[Replica]:
         yield start
 
 
+Stepping = Callable[[Orchestrator, str], Awaitable[tuple[Running, Player]]]
+
+
+@pytest.fixture
+def stepping(coord: Coordinator, player: Callable[[str], Player], replica: Replica) -> Stepping:
+    """Run this replica until the test ends, and bring session s on the workflow `flow` to its first step."""
+
+    async def start(orchestrator: Orchestrator, step: str) -> tuple[Running, Player]:
+        running = await replica(orchestrator)
+        session = player("s")
+        await session.open(workflow="flow")
+        await at(coord, "s", step)
+        return running, session
+
+    return start
+
+
 OnStep = Callable[[Orchestrator, str], Awaitable[Player]]
 
 
 @pytest.fixture
-def on_step(coord: Coordinator, player: Callable[[str], Player], replica: Replica) -> OnStep:
-    """Run this replica until the test ends, and bring session s on the workflow `flow` to its first step."""
+def on_step(stepping: Stepping) -> OnStep:
+    """The same for who needs the session alone."""
 
     async def start(orchestrator: Orchestrator, step: str) -> Player:
-        await replica(orchestrator)
-        session = player("s")
-        await session.open(workflow="flow")
-        await at(coord, "s", step)
-        return session
+        return (await stepping(orchestrator, step))[1]
 
     return start
 

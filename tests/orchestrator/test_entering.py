@@ -14,6 +14,7 @@ from coordinator.store.keys import GROUP
 from tests.orchestrator.conftest import (
     OnStep,
     Replica,
+    Stepping,
     all_handled,
     at,
     eventually,
@@ -50,11 +51,8 @@ async def test_a_step_without_auto_start_is_entered_and_says_nothing(coord: Coor
     await eventually(lambda: all_handled(coord, "s"))
 
 
-async def test_the_prompt_goes_before_what_is_queued(coord: Coordinator, player: Make, replica: Replica) -> None:
-    session = player("s")
-    await replica(Orchestrator(coord, FLOW))
-    await session.open(workflow="flow")
-    await at(coord, "s", "work")
+async def test_the_prompt_goes_before_what_is_queued(coord: Coordinator, on_step: OnStep) -> None:
+    session = await on_step(Orchestrator(coord, FLOW), "work")
     claim = await session.begin()
     await session.send("queued before")
     await coord.session("s").move("loud")
@@ -67,12 +65,9 @@ async def test_the_prompt_goes_before_what_is_queued(coord: Coordinator, player:
 
 @pytest.mark.parametrize(("published", "words"), [(False, "is not published"), (True, "has no step quiet")])
 async def test_a_step_that_is_not_published_fails_visibly(
-    coord: Coordinator, player: Make, replica: Replica, published: bool, words: str
+    coord: Coordinator, stepping: Stepping, replica: Replica, published: bool, words: str
 ) -> None:
-    running = await replica(Orchestrator(coord, FLOW))
-    session = player("s")
-    await session.open(workflow="flow")
-    await at(coord, "s", "work")
+    running, session = await stepping(Orchestrator(coord, FLOW), "work")
     await stop(running.task)
     await coord.session("s").move("quiet")
     await coord.kernel.store.redis.delete(coord.kernel.store.keys.workflows)

@@ -13,6 +13,7 @@ from coordinator.orchestrator import Orchestrator
 from tests.orchestrator.conftest import (
     OnStep,
     Replica,
+    Stepping,
     all_handled,
     at,
     eventually,
@@ -67,12 +68,9 @@ async def test_a_step_that_asks_for_it_gets_a_fresh_context_first(coord: Coordin
 
 
 async def test_the_replica_that_began_a_reset_is_not_needed_for_its_end(
-    coord: Coordinator, player: Make, replica: Replica
+    coord: Coordinator, stepping: Stepping, replica: Replica
 ) -> None:
-    first = await replica(Orchestrator(coord, FLOW))
-    session = player("s")
-    await session.open(workflow="flow")
-    await at(coord, "s", "work")
+    first, session = await stepping(Orchestrator(coord, FLOW), "work")
     await session.turn()
     reset_id = await resetting(coord, "s")
     await stop(first.task)
@@ -166,13 +164,11 @@ async def test_a_maintenance_job_is_waited_for(coord: Coordinator, on_step: OnSt
 
 @pytest.mark.parametrize("what", ["stop", "replacement", "reset"])
 async def test_what_is_bounded_is_waited_for_and_parks_nothing(
-    coord: Coordinator, player: Make, replica: Replica, what: str
+    coord: Coordinator, stepping: Stepping, replica: Replica, what: str
 ) -> None:
     """A stop or another reset that came first: the step is entered after it, as if it had come just before."""
-    running = await replica(Orchestrator(coord, FLOW))
-    session, client = player("s"), coord.session("s")
-    await session.open(workflow="flow")
-    await at(coord, "s", "work")
+    running, session = await stepping(Orchestrator(coord, FLOW), "work")
+    client = coord.session("s")
     claim = await session.begin()
     await stop(running.task)
     if what == "stop":

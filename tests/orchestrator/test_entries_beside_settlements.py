@@ -8,22 +8,16 @@ from coordinator.client import Coordinator
 from coordinator.domain.records import Snapshot
 from coordinator.domain.workflow import Step
 from coordinator.orchestrator import Orchestrator
-from tests.orchestrator.conftest import Replica, at, eventually, flow, stop
-from tests.orchestrator.player import Player
-
-Make = Callable[[str], Player]
+from tests.orchestrator.conftest import OnStep, Replica, Stepping, eventually, flow, stop
 
 FLOW = flow(Step(name="work"), Step(name="quiet"), Step(name="last"), Step(name="fresh", reset_agent_context=True))
 
 
 async def test_an_entry_goes_on_while_the_settlement_before_it_waits_for_a_guard(
-    coord: Coordinator, player: Make, replica: Replica
+    coord: Coordinator, stepping: Stepping, replica: Replica
 ) -> None:
     """The guard's holder may wait for a claim, that for the entry, and the entry lies behind the ready."""
-    first = await replica(Orchestrator(coord, FLOW))
-    session = player("s")
-    await session.open(workflow="flow")
-    await at(coord, "s", "work")
+    first, session = await stepping(Orchestrator(coord, FLOW), "work")
     claim = await session.begin()
     await stop(first.task)
     assert await coord.session("s").move("quiet") == "applied"
@@ -39,12 +33,9 @@ async def test_an_entry_goes_on_while_the_settlement_before_it_waits_for_a_guard
 
 
 async def test_a_settlement_goes_on_while_the_entry_before_it_waits_for_a_job(
-    coord: Coordinator, player: Make, replica: Replica
+    coord: Coordinator, on_step: OnStep
 ) -> None:
-    await replica(Orchestrator(coord, FLOW))
-    session = player("s")
-    await session.open(workflow="flow")
-    await at(coord, "s", "work")
+    session = await on_step(Orchestrator(coord, FLOW), "work")
     claim = await session.begin()
     guard = await coord.kernel.guards.acquire("s", "holder")
     assert await coord.session("s").move("fresh") == "applied"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,12 +18,11 @@ from coordinator.orchestrator import Orchestrator
 from coordinator.services.workflows import Workflows
 from tests.orchestrator.conftest import (
     Replica,
-    at,
+    Stepping,
     eventually,
     flow,
     stop,
 )
-from tests.orchestrator.player import Player
 
 FILE = """
 [workflow.one]
@@ -80,14 +79,11 @@ async def test_publishing_is_retried(coord: Coordinator, replica: Replica, monke
 
 
 async def test_a_replica_starts_again_and_settles_on_a_full_server(
-    coord: Coordinator, player: Callable[[str], Player], replica: Replica
+    coord: Coordinator, stepping: Stepping, replica: Replica
 ) -> None:
     """What is published already and the groups that are there are not written again, which would be refused."""
     workflow, redis = flow(Step(name="a", on_turn_complete="next"), Step(name="b")), coord.kernel.store.redis
-    first = await replica(Orchestrator(coord, workflow))
-    session = player("s")
-    await session.open(workflow="flow")
-    await at(coord, "s", "a")
+    first, session = await stepping(Orchestrator(coord, workflow), "a")
     await stop(first.task)
     await session.turn()
 

@@ -37,12 +37,8 @@ def settings_options() -> dict[str, Any]:
     return {"handler_timeout": 2.0, "handler_tries": 3}
 
 
-async def test_each_completed_turn_advances_until_the_last_step(
-    coord: Coordinator, player: Make, replica: Replica
-) -> None:
-    await replica(Orchestrator(coord, ONWARD))
-    session = player("s")
-    await session.open(workflow="flow")
+async def test_each_completed_turn_advances_until_the_last_step(coord: Coordinator, on_step: OnStep) -> None:
+    session = await on_step(Orchestrator(coord, ONWARD), "a")
     for step, follows in (("a", "b"), ("b", "c"), ("c", "c")):
         await at(coord, "s", step)
         await session.turn()
